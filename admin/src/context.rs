@@ -6,7 +6,11 @@ use crate::request::uuid_text;
 use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
-use millrace_catalog::{Access, Actor, Caller, Catalog, Page, PageRequest, Project};
+use millrace_catalog::{
+    Access, ActivityLog, Actor, Backfills, BatchExports, Caller, Catalog, Domains, ExportLogs,
+    ExportRuns, HistoricalMigrations, Invites, Members, Organizations, Page, PageRequest,
+    PersonalKeys, Plugins, Project, ProjectKeyChanges, Projects, ProxyRecords, Roles,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -45,6 +49,86 @@ impl Context {
     /// Catalog of the request; within a conditional change that of its transaction.
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.services.catalog
+    }
+
+    /// Roles in the catalog of the request.
+    pub(crate) fn roles(&self) -> Roles<'_> {
+        Roles::new(self.catalog())
+    }
+
+    /// Domains in the catalog of the request.
+    pub(crate) fn domains(&self) -> Domains<'_> {
+        Domains::new(self.catalog())
+    }
+
+    /// Proxy records in the catalog of the request.
+    pub(crate) fn proxy_records(&self) -> ProxyRecords<'_> {
+        ProxyRecords::new(self.catalog())
+    }
+
+    /// Members in the catalog of the request.
+    pub(crate) fn members(&self) -> Members<'_> {
+        Members::new(self.catalog())
+    }
+
+    /// Activity log in the catalog of the request.
+    pub(crate) fn activity_log(&self) -> ActivityLog<'_> {
+        ActivityLog::new(self.catalog())
+    }
+
+    /// Invites in the catalog of the request.
+    pub(crate) fn invites(&self) -> Invites<'_> {
+        Invites::new(self.catalog())
+    }
+
+    /// Personal keys in the catalog of the request.
+    pub(crate) fn personal_keys(&self) -> PersonalKeys<'_> {
+        PersonalKeys::new(self.catalog())
+    }
+
+    /// Projects in the catalog of the request.
+    pub(crate) fn projects(&self) -> Projects<'_> {
+        Projects::new(self.catalog())
+    }
+
+    /// Changes of project keys in the catalog of the request.
+    pub(crate) fn project_key_changes(&self) -> ProjectKeyChanges<'_> {
+        ProjectKeyChanges::new(self.catalog())
+    }
+
+    /// Organizations in the catalog of the request.
+    pub(crate) fn organizations(&self) -> Organizations<'_> {
+        Organizations::new(self.catalog())
+    }
+
+    /// Historical migrations in the catalog of the request.
+    pub(crate) fn historical_migrations(&self) -> HistoricalMigrations<'_> {
+        HistoricalMigrations::new(self.catalog())
+    }
+
+    /// Plugins in the catalog of the request.
+    pub(crate) fn plugins(&self) -> Plugins<'_> {
+        Plugins::new(self.catalog())
+    }
+
+    /// Batch exports in the catalog of the request.
+    pub(crate) fn batch_exports(&self) -> BatchExports<'_> {
+        BatchExports::new(self.catalog())
+    }
+
+    /// Runs of exports in the catalog of the request.
+    pub(crate) fn export_runs(&self) -> ExportRuns<'_> {
+        ExportRuns::new(self.catalog())
+    }
+
+    /// Backfills in the catalog of the request.
+    pub(crate) fn backfills(&self) -> Backfills<'_> {
+        Backfills::new(self.catalog())
+    }
+
+    /// Log lines of exports in the catalog of the request.
+    pub(crate) fn export_logs(&self) -> ExportLogs<'_> {
+        ExportLogs::new(self.catalog())
     }
 
     /// Replaces the catalog that the request reads and writes.

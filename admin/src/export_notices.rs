@@ -2,7 +2,7 @@
 
 use crate::mail::{ExportAlert, ExportProblem, Outbox};
 use async_trait::async_trait;
-use millrace_catalog::{BatchExport, Catalog};
+use millrace_catalog::{BatchExport, Catalog, Members, Organizations};
 use millrace_exports::engine::{Notice, Notices};
 
 /// Sends notices of exports by mail, if a mail server is configured; logs them always.
@@ -20,7 +20,7 @@ impl Notices for ExportNotices {
         let id = export.organization_id;
         tracing::warn!(export = %export.id, ?notice, why, "an export needs somebody");
         let Some(outbox) = &self.outbox else { return };
-        let organization = match self.catalog.organization(id).await {
+        let organization = match Organizations::new(&self.catalog).get(id).await {
             Ok(Some(organization)) => organization,
             Ok(None) => return,
             Err(error) => {
@@ -49,7 +49,11 @@ impl Notices for ExportNotices {
         let catalog = self.catalog.clone();
         slot.announce(alert, move |after| {
             let catalog = catalog.clone();
-            async move { catalog.administrator_addresses(id, after).await }
+            async move {
+                Members::new(&catalog)
+                    .administrator_addresses(id, after)
+                    .await
+            }
         });
     }
 }

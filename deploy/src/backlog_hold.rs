@@ -5,7 +5,7 @@
 //! Requests are answered meanwhile.
 
 use crate::starts_file::Origin;
-use millrace_catalog::{Catalog, NODE_SILENCE_MAX, UtcTime};
+use millrace_catalog::{Catalog, NODE_SILENCE_MAX, Nodes, UtcTime};
 use millrace_pipeline::ship::ShipError;
 use millrace_rows::{Clock, SystemClock};
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn holds(
     origin: &mut Origin,
     heard: &mut Option<(UtcTime, Instant)>,
 ) -> bool {
-    let row = tokio::time::timeout(CHECK_TIMEOUT, catalog.ingest_node(&origin.name)).await;
+    let row = tokio::time::timeout(CHECK_TIMEOUT, Nodes::new(catalog).get(&origin.name)).await;
     let Ok(Ok(row)) = row else {
         *heard = None;
         return true;

@@ -8,7 +8,7 @@ use crate::credentials::Credentials;
 use crate::data_dir;
 use anyhow::Context;
 use millrace_catalog::key::PersonalKey;
-use millrace_catalog::{BootstrapOptions, Catalog};
+use millrace_catalog::{BootstrapOptions, Catalog, PersonalKeys, Projects};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -45,7 +45,7 @@ pub async fn run(
     } else if !is_kept {
         // Made by a start that was cut off; or the catalog was filled long ago, and the file
         // deleted since.
-        is_first = catalog
+        is_first = PersonalKeys::new(catalog)
             .authenticate(&credentials.personal_api_key)
             .await?
             .is_some();
@@ -53,7 +53,7 @@ pub async fn run(
             credentials.personal_api_key.clear();
         }
     }
-    let projects = catalog.list_projects(None).await?;
+    let projects = Projects::new(catalog).list_all(None).await?;
     if let Some(first) = projects.first() {
         credentials.organization_id = first.organization_id.to_string();
         credentials.team_id = first.id;

@@ -5,7 +5,7 @@
 //! its state is in the catalog, so another process goes on wherever it was killed.
 
 use millrace_catalog::leases::CLEANUP_LEASE;
-use millrace_catalog::{Catalog, ChangeError};
+use millrace_catalog::{Catalog, ChangeError, Cleanup, IdempotencyKeys};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -80,11 +80,20 @@ async fn prune(
     if let Some(kept) = activity_kept {
         steps.push(("activity log", prune_activity(catalog, holder, kept).await));
     }
-    let done = in_pieces(catalog, holder, || catalog.mark_withdrawn_plugins()).await;
+    let done = in_pieces(catalog, holder, || {
+        Cleanup::new(catalog).mark_withdrawn_plugins()
+    })
+    .await;
     steps.push(("withdrawn plugins", done.map(drop)));
-    let done = in_pieces(catalog, holder, || catalog.prune_responses()).await;
+    let done = in_pieces(catalog, holder, || {
+        IdempotencyKeys::new(catalog).prune_responses()
+    })
+    .await;
     steps.push(("stored responses", done.map(drop)));
-    let done = in_pieces(catalog, holder, || catalog.prune_keys(PEOPLE_KEPT)).await;
+    let done = in_pieces(catalog, holder, || {
+        Cleanup::new(catalog).prune_keys(PEOPLE_KEPT)
+    })
+    .await;
     steps.push(("ended keys", done.map(drop)));
     steps.push(("unused users", prune_users(catalog, holder).await));
     let failed = steps.into_iter().filter_map(|(step, done)| {
@@ -99,7 +108,7 @@ async fn prune(
 async fn note_unused_users(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
     let mut after = 0;
     while is_leader(catalog, holder).await? {
-        match in_time(catalog.note_unused_users(after)).await? {
+        match in_time(Cleanup::new(catalog).note_unused_users(after)).await? {
             Some(last) => after = last,
             None => break,
         }
@@ -111,7 +120,10 @@ async fn note_unused_users(catalog: &Catalog, holder: Uuid) -> Result<(), Change
 /// Deletes users whose time is over, after a pass has looked who has something again.
 async fn prune_users(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
     note_unused_users(catalog, holder).await?;
-    in_pieces(catalog, holder, || catalog.prune_users(PEOPLE_KEPT)).await?;
+    in_pieces(catalog, holder, || {
+        Cleanup::new(catalog).prune_users(PEOPLE_KEPT)
+    })
+    .await?;
     Ok(())
 }
 
@@ -120,7 +132,10 @@ async fn prune_activity(
     holder: Uuid,
     kept: Duration,
 ) -> Result<(), ChangeError> {
-    let entries = in_pieces(catalog, holder, || catalog.prune_activity(kept)).await?;
+    let entries = in_pieces(catalog, holder, || {
+        Cleanup::new(catalog).prune_activity(kept)
+    })
+    .await?;
     if entries > 0 {
         let days = kept.as_secs() / 86_400;
         tracing::info!(
@@ -171,11 +186,11 @@ where
 /// Deletes leftovers in pieces, as long as the lease is held and rows are left.
 async fn delete(catalog: &Catalog, holder: Uuid) -> Result<(), ChangeError> {
     // A check reads only: the lease, which is a write, is taken only where something is left.
-    while in_time(catalog.has_leftovers()).await? {
+    while in_time(Cleanup::new(catalog).has_leftovers()).await? {
         if !is_leader(catalog, holder).await? {
             return Ok(());
         }
-        in_time(catalog.delete_leftovers()).await?;
+        in_time(Cleanup::new(catalog).delete_leftovers()).await?;
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())

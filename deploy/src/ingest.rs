@@ -101,8 +101,9 @@ impl AcceptingIngest {
         };
         let request_epochs = node.request_epochs();
         let node = node.run(pipeline.clone(), Arc::new(SystemClock));
+        let clock = Arc::new(SystemClock);
         let (import_quota, running_import_quota) =
-            start_import_quota(catalog, &pipeline, &node_name, readiness);
+            ImportQuota::start(catalog.clone(), node_name.clone(), clock);
         let deps = Deps {
             keys,
             import_quota,
@@ -273,24 +274,6 @@ impl Ingest {
         node.stop(left.max(DEREGISTER_TIME_MIN)).await;
         served.context("ingestion failed")
     }
-}
-
-/// Starts what leases quota for imports, and shows its failure.
-fn start_import_quota(
-    catalog: &Catalog,
-    pipeline: &Pipeline,
-    node_name: &str,
-    readiness: &Readiness,
-) -> (ImportQuota, RunningImportQuota) {
-    let (import_quota, running) = ImportQuota::start(
-        catalog.clone(),
-        pipeline.clone(),
-        node_name.to_owned(),
-        Arc::new(SystemClock),
-    );
-    let imports = import_quota.clone();
-    readiness.observe("imports", move || imports.failure());
-    (import_quota, running)
 }
 
 fn server_config(config: &Config) -> ServerConfig {

@@ -14,7 +14,7 @@ use crate::signals::StopSignal;
 use crate::starts_file::{self, StartsFile};
 use anyhow::{Context, anyhow};
 use millrace_catalog::{
-    Catalog, CatalogError, IngestNode, NextStart, NodeStarts, RegisterError, UtcTime,
+    Catalog, CatalogError, IngestNode, NextStart, NodeStarts, Nodes, RegisterError, UtcTime,
 };
 use millrace_ingest::watermark::Node;
 use millrace_rows::{Clock, SystemClock, shown};
@@ -115,7 +115,7 @@ impl Registration<'_> {
     /// Finds this node in the catalog, and who else may ship what the log has.
     async fn look(&mut self) -> Result<Option<IngestNode>, CatalogError> {
         let now = SystemClock.now().into();
-        let row = self.catalog.ingest_node(self.name).await?;
+        let row = Nodes::new(self.catalog).get(self.name).await?;
         // An attempt whose response was lost has taken the name over: who had it before is known.
         if let Some(last) = row.as_ref().filter(|row| row.start_id != self.id) {
             let lock = self.lock.as_deref();
@@ -124,7 +124,7 @@ impl Registration<'_> {
         self.hold.origin = match &self.found.origin {
             None => None,
             Some(origin) => {
-                let row = self.catalog.ingest_node(&origin.name).await?;
+                let row = Nodes::new(self.catalog).get(&origin.name).await?;
                 origin.holding(row.as_ref(), now)
             }
         };
@@ -181,7 +181,7 @@ fn runs_elsewhere(data_dir: &Path, other: &IngestNode) -> anyhow::Error {
 /// Withdraws a registration that a failed attempt may have left. An error is ignored: the catalog
 /// is known to be down.
 pub async fn withdraw(catalog: &Catalog, name: &str) {
-    let left = catalog.take_back_ingest_node(name);
+    let left = Nodes::new(catalog).take_back(name);
     let _ = tokio::time::timeout(WITHDRAW_TIMEOUT, left).await;
 }
 

@@ -2,7 +2,7 @@
 //! itself.
 
 use metrics::{Unit, describe_gauge, gauge};
-use millrace_catalog::{Catalog, IngestNode, NodeState, UtcTime};
+use millrace_catalog::{Catalog, IngestNode, NodeState, Nodes, UtcTime};
 use millrace_rows::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -29,7 +29,8 @@ pub async fn watch(catalog: &Catalog) -> Infallible {
     let mut seen = BTreeMap::new();
     loop {
         every.tick().await;
-        if let Ok(Ok(nodes)) = tokio::time::timeout(CHECK_TIMEOUT, catalog.ingest_nodes()).await {
+        if let Ok(Ok(nodes)) = tokio::time::timeout(CHECK_TIMEOUT, Nodes::new(catalog).list()).await
+        {
             seen = update(SystemClock.now().into(), &nodes, seen);
         }
     }

@@ -26,7 +26,6 @@ const WATERMARK_AGE: &str = "millrace_watermark_age_seconds";
 const CLOCK_SKEW: &str = "millrace_clock_skew_seconds";
 const HISTORICAL_REFUSED: &str = "millrace_historical_events_refused_total";
 const HISTORICAL_HELD: &str = "millrace_quota_leased_events";
-const IMPORTS_STOPPED: &str = "millrace_imports_stopped";
 const PANICS: &str = "millrace_ingest_panics_total";
 
 /// Requests a second and core whose stages are timed. A histogram keeps every sample until it is
@@ -79,10 +78,6 @@ pub fn describe() {
         HISTORICAL_HELD,
         "Events of imports that this node may take in without asking, of all projects"
     );
-    g!(
-        IMPORTS_STOPPED,
-        "1 while imports are refused, as counting those of an earlier start panics, else 0"
-    );
     c!(PANICS, "Requests that panicked; each ended alone");
     // A counter that appears with its first count does not increase.
     counter!(PANICS).increment(0);
@@ -107,11 +102,6 @@ pub fn historical_refused(code: &'static str, events: u32) {
 /// Sets the gauge of the events of imports that this node may admit without asking, or is storing.
 pub fn historical_held(events: i64) {
     gauge!(HISTORICAL_HELD).set(events as f64);
-}
-
-/// Sets the gauge that tells whether imports are refused until the next start.
-pub fn imports_stopped(are_stopped: bool) {
-    gauge!(IMPORTS_STOPPED).set(f64::from(u8::from(are_stopped)));
 }
 
 /// Counts a request that panicked.

@@ -92,12 +92,8 @@ pub mod testing {
         };
         let (pipeline, running) = Pipeline::start(&options).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let (import_quota, _) = ImportQuota::start(
-            catalog.clone(),
-            pipeline.clone(),
-            "node".to_owned(),
-            Arc::clone(&clock),
-        );
+        let (import_quota, _) =
+            ImportQuota::start(catalog.clone(), "node".to_owned(), Arc::clone(&clock));
         let deps = Deps {
             keys: Keys::new(catalog),
             import_quota,

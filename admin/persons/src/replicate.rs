@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use bytes::Bytes;
-use millrace_catalog::{Catalog, ChangedGroup, ChangedId, ChangedPerson};
+use millrace_catalog::{Catalog, ChangedGroup, ChangedId, ChangedPerson, PersonStore};
 use millrace_clickhouse::{ClickHouse, PersonTable};
 use millrace_rows::rowbinary::{put_bool, put_bytes, put_i64, put_uuid};
 
@@ -22,7 +22,7 @@ pub(crate) async fn replicate(
     let mut rows = PendingRows::to(clickhouse, PersonTable::Persons);
     let mut last = None;
     loop {
-        let page = catalog.changed_persons(copied, last.as_ref(), PAGE_ROWS);
+        let page = PersonStore::new(catalog).changed_persons(copied, last.as_ref(), PAGE_ROWS);
         let page = page.await?;
         page.iter().for_each(|it| put_person(&mut rows.bytes, it));
         if !rows.send_after(page.len()).await? {
@@ -34,7 +34,7 @@ pub(crate) async fn replicate(
     let mut rows = PendingRows::to(clickhouse, PersonTable::DistinctIds);
     let mut last = None;
     loop {
-        let page = catalog.changed_person_ids(copied, last.as_ref(), PAGE_ROWS);
+        let page = PersonStore::new(catalog).changed_ids(copied, last.as_ref(), PAGE_ROWS);
         let page = page.await?;
         page.iter().for_each(|it| put_id(&mut rows.bytes, it));
         if !rows.send_after(page.len()).await? {
@@ -46,7 +46,7 @@ pub(crate) async fn replicate(
     let mut rows = PendingRows::to(clickhouse, PersonTable::Groups);
     let mut last = None;
     loop {
-        let page = catalog.changed_groups(copied, last.as_ref(), PAGE_ROWS);
+        let page = PersonStore::new(catalog).changed_groups(copied, last.as_ref(), PAGE_ROWS);
         let page = page.await?;
         page.iter().for_each(|it| put_group(&mut rows.bytes, it));
         if !rows.send_after(page.len()).await? {

@@ -4,7 +4,7 @@
 //! again: so they are kept for as long as backups of the catalog are.
 
 use crate::failure::Failure;
-use millrace_catalog::Catalog;
+use millrace_catalog::{Catalog, PersonStore};
 use millrace_clickhouse::ClickHouse;
 use millrace_rows::{Micros, Month};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) async fn drop_expired_months(
     clickhouse: &ClickHouse,
     kept: Duration,
 ) -> Result<Vec<Month>, Failure> {
-    let Some(passed) = catalog.persons_watermark().await? else {
+    let Some(passed) = PersonStore::new(catalog).watermark().await? else {
         return Ok(Vec::new());
     };
     let kept = i64::try_from(kept.as_micros()).unwrap_or(i64::MAX);

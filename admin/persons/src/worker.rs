@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use crate::leader::Leader;
 use crate::round_size::RoundSize;
 use crate::{metrics, replicate, retention};
-use millrace_catalog::{ApplyOptions, Catalog, GrowthLimits, PersonProgress, UtcTime};
+use millrace_catalog::{
+    ApplyOptions, Catalog, GrowthLimits, Nodes, PersonProgress, PersonStore, UtcTime,
+};
 use millrace_clickhouse::{ClickHouse, QueryError};
 use millrace_rows::Month;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -206,7 +208,7 @@ impl Worker {
             self.options.retry_pause
         };
         // Without an answer the gauge keeps its last value.
-        if let Ok(passed) = self.catalog.persons_watermark().await {
+        if let Ok(passed) = PersonStore::new(&self.catalog).watermark().await {
             metrics::lag(passed);
         }
         pause
@@ -259,11 +261,11 @@ impl Worker {
 
     /// Makes a round, and returns with it the arrival time before which all is applied and copied.
     async fn step(&self) -> Result<(Round, Option<UtcTime>), Failure> {
-        let progress = self.catalog.person_progress().await?;
+        let progress = PersonStore::new(&self.catalog).progress().await?;
         if progress.copied < progress.version {
             self.copy(&progress).await?;
         }
-        let watermark = self.catalog.updates_watermark().await?;
+        let watermark = Nodes::new(&self.catalog).updates_watermark().await?;
         metrics::backlogs(progress.backlogs.len());
         let Some(watermark) = watermark else {
             return Ok((Round::Done, progress.watermark()));
@@ -278,7 +280,9 @@ impl Worker {
         let batch = match next {
             NextBatch::Ready(batch) => batch,
             NextBatch::Defer(project_ids, batch) => {
-                let deferred = self.catalog.defer_persons(&progress, &project_ids).await?;
+                let deferred = PersonStore::new(&self.catalog)
+                    .defer(&progress, &project_ids)
+                    .await?;
                 if deferred > 0 {
                     tracing::debug!(
                         teams = ?project_ids,
@@ -315,7 +319,7 @@ impl Worker {
                 }
                 sleep(BETWEEN_TRANSACTIONS).await;
             }
-            let applying = self.catalog.apply_person_updates(&at, left, options);
+            let applying = PersonStore::new(&self.catalog).apply(&at, left, options);
             let Some(applied) = applying.await? else {
                 // Another process was faster.
                 return Ok((Round::More, at.watermark()));
@@ -330,15 +334,15 @@ impl Worker {
         }
         let has_all = batch.has_all_others(count);
         if has_all {
-            self.catalog.note_persons_passed(&at, watermark).await?;
+            PersonStore::new(&self.catalog)
+                .note_passed(&at, watermark)
+                .await?;
             at.passed = at.passed.max(Some(watermark));
         }
         let caught_up = batch.caught_up(count);
         // Backlogs rejoin once they are as far as all other projects.
         let rejoin = at.passed == Some(watermark);
-        let noting = self
-            .catalog
-            .rejoin_persons(&at, &caught_up, watermark, rejoin);
+        let noting = PersonStore::new(&self.catalog).rejoin(&at, &caught_up, watermark, rejoin);
         noting.await?;
         let is_done = has_all && caught_up.len() == at.backlogs.len();
         if is_done && rejoin {
@@ -353,7 +357,9 @@ impl Worker {
             self.copied_pages.fetch_add(1, Relaxed);
         };
         replicate::replicate(&self.catalog, &self.clickhouse, progress.copied, on_page).await?;
-        self.catalog.note_persons_copied(progress.version).await?;
+        PersonStore::new(&self.catalog)
+            .note_copied(progress.version)
+            .await?;
         Ok(())
     }
 }

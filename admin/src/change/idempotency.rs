@@ -15,7 +15,7 @@ use crate::request::path_id;
 use crate::response::render::Success;
 use bytes::Bytes;
 use http::{HeaderName, StatusCode};
-use millrace_catalog::{Catalog, IdempotencyClaim, ResponseOwners, bounded_json};
+use millrace_catalog::{Catalog, IdempotencyClaim, IdempotencyKeys, ResponseOwners, bounded_json};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -93,7 +93,7 @@ impl Idempotency {
     ///
     /// Those of [`Idempotency::begin`].
     pub(crate) async fn replay(&self) -> Result<Option<Success>, ApiError> {
-        let answered = self.catalog.idempotent_answer(&self.id, &self.request_hash);
+        let answered = IdempotencyKeys::new(&self.catalog).answer(&self.id, &self.request_hash);
         match answered.await? {
             Some(known) => replay_or_conflict(known).map(Some),
             None => Ok(None),
@@ -107,9 +107,8 @@ impl Idempotency {
     /// 409 if the key was used with another body, or if the first request is still running; 429 if
     /// its response could not be kept.
     pub(crate) async fn begin(self) -> Result<ClaimOutcome, ApiError> {
-        let claimed = self
-            .catalog
-            .claim_idempotency_key(&self.id, &self.request_hash, self.owners);
+        let claimed =
+            IdempotencyKeys::new(&self.catalog).claim(&self.id, &self.request_hash, self.owners);
         match claimed.await? {
             IdempotencyClaim::New(claim) => {
                 Ok(ClaimOutcome::New(Box::new(ClaimedKey { of: self, claim })))
@@ -133,11 +132,11 @@ impl ClaimedKey {
             Ok(success) if success.status.is_success() => {
                 let body = without_secrets(&success.body, operation.shown_once);
                 let status = success.status.as_u16();
-                catalog
-                    .keep_idempotent_answer(&id, claim, owners, status, &body)
+                IdempotencyKeys::new(&catalog)
+                    .keep_answer(&id, claim, owners, status, &body)
                     .await
             }
-            _ => catalog.release_idempotency_key(&id, claim).await,
+            _ => IdempotencyKeys::new(&catalog).release(&id, claim).await,
         };
         if let Err(error) = ended {
             // The change is committed; a retry runs again once the claim lapses.

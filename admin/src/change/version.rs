@@ -38,7 +38,7 @@ pub(super) fn conditional(context: Context, read: Arc<Operation>) -> Context {
                 let request = context.request.clone();
                 // The project of the path was read at authorization, and may be stale.
                 if let Some(project) = context.project.take() {
-                    match context.catalog().project(ProjectId(project.id)).await {
+                    match context.projects().get(ProjectId(project.id)).await {
                         Ok(Some(now)) => context.project = Some(Arc::new(now)),
                         Ok(None) => return ConditionOutcome::Broken,
                         Err(_) => return ConditionOutcome::Unknown,

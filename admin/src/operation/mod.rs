@@ -27,7 +27,7 @@
 //!
 //! async fn create(context: Context, new: NewRole) -> Result<RoleBody, ApiError> {
 //!     let (actor, id) = (context.actor()?, context.organization_id()?);
-//!     let made = context.catalog().create_role(&actor, id, &new.name).await?;
+//!     let made = context.roles().create(&actor, id, &new.name).await?;
 //!     Ok(made.into())
 //! }
 //! ```

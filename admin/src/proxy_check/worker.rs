@@ -8,7 +8,7 @@ use crate::dns::DnsError;
 use crate::services::Services;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::{TryStreamExt, stream};
-use millrace_catalog::{Catalog, CatalogError, ProxyRecord, ProxyStatus};
+use millrace_catalog::{Catalog, CatalogError, ProxyRecord, ProxyRecords, ProxyStatus};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
@@ -75,7 +75,7 @@ impl ProxyCheckWorker {
     pub async fn check_due(&self) -> Result<(), CatalogError> {
         // Claims and checks run concurrently: either may wait for rows that the other has locked.
         let due = stream::try_unfold((), |()| async {
-            let claimed = self.catalog.claim_due_proxy_records(1).await?.pop();
+            let claimed = ProxyRecords::new(&self.catalog).claim_due(1).await?.pop();
             Ok(claimed.map(|record| (record, ())))
         });
         due.try_for_each_concurrent(CHECKS_MAX, |record| async {
@@ -104,7 +104,7 @@ impl ProxyCheckWorker {
                 (None, Some(UNANSWERED.to_owned()))
             }
         };
-        let kept = self.catalog.record_proxy_check(id, status, message);
+        let kept = ProxyRecords::new(&self.catalog).record_check(id, status, message);
         if let Err(error) = kept.await {
             tracing::warn!(%id, %error, "what a check of a proxy record found is lost");
         }
@@ -146,13 +146,19 @@ mod tests {
         };
         let mut records = Vec::new();
         for domain in ["good.example", "bad.example", "another.example"] {
-            let created =
-                catalog.create_proxy_record(&actor, organization_id, domain, "proxy.example");
+            let created = ProxyRecords::new(&catalog).create(
+                &actor,
+                organization_id,
+                domain,
+                "proxy.example",
+            );
             records.push(created.await.unwrap().record);
         }
         worker.check_due().await.unwrap();
         for created in records {
-            let found = catalog.proxy_record(organization_id, created.id).await;
+            let found = ProxyRecords::new(&catalog)
+                .get(organization_id, created.id)
+                .await;
             let found = found.unwrap().unwrap().record;
             let (status, message) = match found.domain.as_str() {
                 "bad.example" => (created.status, Some(UNANSWERED.to_owned())),

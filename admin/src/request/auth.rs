@@ -6,7 +6,9 @@ use crate::operation::{Access, Operation};
 use crate::request::throttle::Throttle;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use millrace_catalog::{Caller, Catalog, Feature, Level, Organization, RequiredScope};
+use millrace_catalog::{
+    Caller, Catalog, Feature, Level, Organization, PersonalKeys, RequiredScope,
+};
 use std::net::IpAddr;
 
 /// Authenticates the caller by the key of the request. Wrong keys count against the address they
@@ -22,7 +24,7 @@ pub(crate) async fn authenticate(
     from: IpAddr,
 ) -> Result<Caller, ApiError> {
     let key = bearer(headers).ok_or_else(ApiError::not_authenticated)?;
-    if let Some(caller) = catalog.authenticate(key).await? {
+    if let Some(caller) = PersonalKeys::new(catalog).authenticate(key).await? {
         return Ok(caller);
     }
     throttle.wrong_key(from).map_err(ApiError::throttled)?;

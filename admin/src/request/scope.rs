@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{self, Operation};
 use crate::request::uuid_text;
-use millrace_catalog::{Access, Caller, Catalog, Project, ProjectId};
+use millrace_catalog::{Access, Caller, Catalog, Organizations, Project, ProjectId, Projects};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -70,7 +70,9 @@ struct OrganizationLookup<'a> {
 impl OrganizationLookup<'_> {
     async fn organization(&self, id: &str) -> Result<Access, ApiError> {
         let id = if id == CURRENT {
-            self.catalog.current_organization_of(self.caller).await?
+            Organizations::new(self.catalog)
+                .current_of(self.caller)
+                .await?
         } else {
             uuid_text::parse(id)
         };
@@ -79,20 +81,26 @@ impl OrganizationLookup<'_> {
 
     async fn visible(&self, id: Uuid) -> Result<Access, ApiError> {
         let found = if self.as_operator {
-            self.catalog.access_of_operator(self.caller, id).await?
+            Organizations::new(self.catalog)
+                .access_of_operator(self.caller, id)
+                .await?
         } else {
-            self.catalog.access(self.caller, id).await?
+            Organizations::new(self.catalog)
+                .access(self.caller, id)
+                .await?
         };
         found.ok_or_else(ApiError::not_found)
     }
 }
 
 async fn numbered_project(catalog: &Catalog, id: i64) -> Result<Project, ApiError> {
-    let found = catalog.project(ProjectId(id)).await?;
+    let found = Projects::new(catalog).get(ProjectId(id)).await?;
     found.ok_or_else(ApiError::not_found)
 }
 
 async fn lowest_project(catalog: &Catalog, access: &Access) -> Result<Project, ApiError> {
-    let all = catalog.list_projects(Some(access.organization.id)).await?;
+    let all = Projects::new(catalog)
+        .list_all(Some(access.organization.id))
+        .await?;
     all.into_iter().next().ok_or_else(ApiError::not_found)
 }

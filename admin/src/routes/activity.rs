@@ -147,7 +147,7 @@ pub(crate) async fn entries(
         scopes,
         item_id,
     };
-    let read = |page| context.catalog().list_activity(&filter, page);
+    let read = |page| context.activity_log().list(&filter, page);
     context.list(context.page(), read).await
 }
 

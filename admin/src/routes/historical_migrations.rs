@@ -177,7 +177,7 @@ impl From<HistoricalMigration> for MigrationBody {
 
 async fn list(context: Context) -> Result<Envelope<MigrationBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
-    let read = |page| context.catalog().list_historical_migrations(id, page);
+    let read = |page| context.historical_migrations().list(id, page);
     context.list(page, read).await
 }
 
@@ -190,17 +190,15 @@ async fn create(context: Context, new: NewBody) -> Result<MigrationBody, ApiErro
         total_events: new.total_events,
         events_per_minute: new.events_per_minute,
     };
-    let made = context
-        .catalog()
-        .request_historical_migration(&actor, id, new);
+    let made = context.historical_migrations().request(&actor, id, new);
     Ok(made.await?.into())
 }
 
 async fn retrieve(context: Context) -> Result<MigrationBody, ApiError> {
     let (organization_id, id) = (context.organization_id()?, context.uuid("id")?);
     let found = context
-        .catalog()
-        .historical_migration(organization_id, id)
+        .historical_migrations()
+        .get(organization_id, id)
         .await?;
     found
         .map(MigrationBody::from)
@@ -214,8 +212,8 @@ async fn update(context: Context, patch: PatchBody) -> Result<MigrationBody, Api
     let (actor, organization_id) = (context.actor()?, context.organization_id()?);
     let id = context.uuid("id")?;
     let finished = context
-        .catalog()
-        .finish_historical_migration(&actor, organization_id, id);
+        .historical_migrations()
+        .finish(&actor, organization_id, id);
     Ok(finished.await?.into())
 }
 
@@ -240,9 +238,8 @@ async fn decide(
         ..HistoricalDecision::default()
     };
     let organization_id = Some(organization_id);
-    let decided =
-        context
-            .catalog()
-            .decide_historical_migration(&actor, organization_id, id, decision);
+    let decided = context
+        .historical_migrations()
+        .decide(&actor, organization_id, id, decision);
     Ok(decided.await?.into())
 }

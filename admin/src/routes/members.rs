@@ -8,7 +8,7 @@ use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{Level, Member, RequiredScope};
+use millrace_catalog::{Level, Member, Members, RequiredScope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -99,13 +99,13 @@ async fn list(context: Context) -> Result<Envelope<MemberBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
     let email = context.query("email");
     let catalog = context.catalog();
-    let read = |page| catalog.members_of(id, email.as_deref(), page);
+    let read = |page| Members::new(catalog).list(id, email.as_deref(), page);
     context.list(page, read).await
 }
 
 async fn retrieve(context: Context) -> Result<MemberBody, ApiError> {
     let (id, user_uuid) = (context.organization_id()?, user_uuid(&context)?);
-    let found = context.catalog().member(id, user_uuid).await?;
+    let found = context.members().get(id, user_uuid).await?;
     found.map(MemberBody::from).ok_or_else(ApiError::not_found)
 }
 
@@ -115,19 +115,14 @@ async fn change(context: Context, change: PatchBody) -> Result<MemberBody, ApiEr
         return retrieve(context).await;
     };
     let actor = context.actor()?;
-    let changed = context
-        .catalog()
-        .set_member_level(&actor, id, user_uuid, level);
+    let changed = context.members().set_level(&actor, id, user_uuid, level);
     Ok(changed.await?.into())
 }
 
 async fn remove(context: Context) -> Result<(), ApiError> {
     let (id, user_uuid) = (context.organization_id()?, user_uuid(&context)?);
     let actor = context.actor()?;
-    Ok(context
-        .catalog()
-        .remove_member(&actor, id, user_uuid)
-        .await?)
+    Ok(context.members().remove(&actor, id, user_uuid).await?)
 }
 
 fn user_uuid(context: &Context) -> Result<Uuid, ApiError> {

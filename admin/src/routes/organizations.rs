@@ -176,7 +176,7 @@ impl From<&'static Feature> for ProductFeature {
 
 async fn list(context: Context) -> Result<Envelope<OrganizationBody>, ApiError> {
     let caller = context.caller()?;
-    let read = |page| context.catalog().organizations_of(caller, page);
+    let read = |page| context.organizations().list_of(caller, page);
     context.list(context.page(), read).await
 }
 
@@ -192,7 +192,7 @@ async fn create(context: Context, new: NewBody) -> Result<OrganizationBody, ApiE
         enforce_2fa: new.enforce_2fa.sent().flatten(),
     };
     let (actor, owner) = (context.actor()?, Some(caller.user.id));
-    let made = context.catalog().create_organization(&actor, new, owner);
+    let made = context.organizations().create(&actor, new, owner);
     organization_body(&context, made.await?.id).await
 }
 
@@ -208,21 +208,21 @@ async fn update(context: Context, patch: PatchBody) -> Result<OrganizationBody, 
         enforce_2fa: patch.enforce_2fa.sent(),
         members_can_write_pipelines: patch.members_can_write_pipelines.sent(),
     };
-    let changed = context.catalog().update_organization(&actor, id, change);
+    let changed = context.organizations().update(&actor, id, change);
     changed.await?;
     organization_body(&context, id).await
 }
 
 async fn delete(context: Context) -> Result<(), ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    Ok(context.catalog().delete_organization(&actor, id).await?)
+    Ok(context.organizations().delete(&actor, id).await?)
 }
 
 /// Reads an organization as the caller sees it.
 async fn organization_body(context: &Context, id: Uuid) -> Result<OrganizationBody, ApiError> {
     let found = context
-        .catalog()
-        .organization_of(context.caller()?, id)
+        .organizations()
+        .get_of(context.caller()?, id)
         .await?;
     let found = found.map(OrganizationBody::from);
     found.ok_or_else(ApiError::not_found)

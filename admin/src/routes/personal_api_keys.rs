@@ -147,7 +147,7 @@ impl From<CreatedPersonalKey> for CreatedBody {
 
 async fn list(context: Context) -> Result<Envelope<KeyBody>, ApiError> {
     let caller = context.caller()?;
-    let read = |page| context.catalog().own_keys(caller, page);
+    let read = |page| context.personal_keys().list_own(caller, page);
     context.list(context.page(), read).await
 }
 
@@ -158,13 +158,13 @@ async fn create(context: Context, new: NewBody) -> Result<CreatedBody, ApiError>
         expires_at: new.expires_at.sent().flatten().map(|at| at.0),
         scoped_organizations: new.scoped_organizations.sent().flatten(),
     };
-    let made = context.catalog().create_own_key(context.caller()?, new);
+    let made = context.personal_keys().create_own(context.caller()?, new);
     Ok(made.await?.into())
 }
 
 async fn retrieve(context: Context) -> Result<KeyBody, ApiError> {
     let (caller, id) = (context.caller()?, id(&context)?);
-    let found = context.catalog().own_key(caller, id).await?;
+    let found = context.personal_keys().get_own(caller, id).await?;
     found.map(KeyBody::from).ok_or_else(ApiError::not_found)
 }
 
@@ -177,18 +177,18 @@ async fn update(context: Context, patch: PatchBody) -> Result<KeyBody, ApiError>
         expires_at: patch.expires_at.sent().map(|at| at.map(|at| at.0)),
         scoped_organizations: patch.scoped_organizations.sent(),
     };
-    let changed = context.catalog().update_own_key(caller, id, change);
+    let changed = context.personal_keys().update_own(caller, id, change);
     Ok(changed.await?.into())
 }
 
 async fn delete(context: Context) -> Result<(), ApiError> {
     let (caller, id) = (context.caller()?, id(&context)?);
-    Ok(context.catalog().delete_own_key(caller, id).await?)
+    Ok(context.personal_keys().delete_own(caller, id).await?)
 }
 
 async fn roll(context: Context, _: Nothing) -> Result<CreatedBody, ApiError> {
     let (caller, id) = (context.caller()?, id(&context)?);
-    Ok(context.catalog().roll_own_key(caller, id).await?.into())
+    Ok(context.personal_keys().roll_own(caller, id).await?.into())
 }
 
 fn id(context: &Context) -> Result<Uuid, ApiError> {

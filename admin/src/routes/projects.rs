@@ -9,7 +9,8 @@ use crate::patch::Patch;
 use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    ActivityScope, Level, NewProject, Project, ProjectChange, ProjectId, RequiredScope, features,
+    ActivityScope, Level, NewProject, Project, ProjectChange, ProjectId, Projects, RequiredScope,
+    features,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -192,7 +193,7 @@ async fn list(context: Context) -> Result<Envelope<ProjectItem>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
     let search = context.query("search");
     let catalog = context.catalog();
-    let read = |page| catalog.projects_of(id, search.as_deref(), page);
+    let read = |page| Projects::new(catalog).list(id, search.as_deref(), page);
     context.list(page, read).await
 }
 
@@ -204,7 +205,7 @@ async fn create(context: Context, new: NewBody) -> Result<ProjectBody, ApiError>
         anonymize_ips: new.anonymize_ips.sent().unwrap_or(defaults.anonymize_ips),
         ..NewProject::named(&new.name)
     };
-    let made = context.catalog().create_project(&actor, id, new).await?;
+    let made = context.projects().create(&actor, id, new).await?;
     Ok(made.into())
 }
 
@@ -220,16 +221,14 @@ async fn update(context: Context, patch: PatchBody) -> Result<ProjectBody, ApiEr
         anonymize_ips: patch.anonymize_ips.sent(),
     };
     let changed = context
-        .catalog()
-        .update_project(&actor, id, project_id(&context)?, change);
+        .projects()
+        .update(&actor, id, project_id(&context)?, change);
     Ok(changed.await?.into())
 }
 
 async fn delete(context: Context) -> Result<(), ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    let deleted = context
-        .catalog()
-        .delete_project(&actor, id, project_id(&context)?);
+    let deleted = context.projects().delete(&actor, id, project_id(&context)?);
     Ok(deleted.await?)
 }
 
@@ -247,8 +246,8 @@ async fn is_generating_demo_data(_: Context) -> Result<DemoData, ApiError> {
 async fn reset_token(context: Context, _: Nothing) -> Result<ProjectBody, ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
     let reset = context
-        .catalog()
-        .reset_project_key(&actor, id, project_id(&context)?);
+        .project_key_changes()
+        .reset(&actor, id, project_id(&context)?);
     Ok(reset.await?.into())
 }
 

@@ -152,7 +152,7 @@ impl From<ProxyRecordView> for RecordBody {
 
 async fn list(context: Context) -> Result<Envelope<RecordBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
-    let read = |page| context.catalog().list_proxy_records(id, page);
+    let read = |page| context.proxy_records().list(id, page);
     context.list(page, read).await
 }
 
@@ -161,14 +161,14 @@ async fn create(context: Context, new: NewBody) -> Result<RecordBody, ApiError> 
     let domain = normalized(&new.domain)?;
     let base_name = &context.services.config.proxy_base_name;
     let made = context
-        .catalog()
-        .create_proxy_record(&actor, id, &domain, base_name);
+        .proxy_records()
+        .create(&actor, id, &domain, base_name);
     Ok(made.await?.into())
 }
 
 async fn retrieve(context: Context) -> Result<RecordBody, ApiError> {
     let (organization_id, id) = (context.organization_id()?, context.uuid("id")?);
-    let found = context.catalog().proxy_record(organization_id, id).await?;
+    let found = context.proxy_records().get(organization_id, id).await?;
     found.map(RecordBody::from).ok_or_else(ApiError::not_found)
 }
 
@@ -187,8 +187,8 @@ async fn delete(context: Context) -> Result<(), ApiError> {
     let (actor, organization_id) = (context.actor()?, context.organization_id()?);
     let id = context.uuid("id")?;
     Ok(context
-        .catalog()
-        .delete_proxy_record(&actor, organization_id, id)
+        .proxy_records()
+        .delete(&actor, organization_id, id)
         .await?)
 }
 

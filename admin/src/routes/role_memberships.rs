@@ -77,7 +77,7 @@ impl From<RoleMember> for RoleMemberBody {
 async fn list(context: Context) -> Result<Envelope<RoleMemberBody>, ApiError> {
     let (organization, role) = (context.organization_id()?, context.uuid("role_id")?);
     let read = async |page| {
-        let found = context.catalog().role_members_of(organization, role, page);
+        let found = context.roles().members(organization, role, page);
         found.await?.ok_or_else(ApiError::not_found)
     };
     context.list(context.page(), read).await
@@ -86,19 +86,14 @@ async fn list(context: Context) -> Result<Envelope<RoleMemberBody>, ApiError> {
 async fn retrieve(context: Context) -> Result<RoleMemberBody, ApiError> {
     let (organization, role) = (context.organization_id()?, context.uuid("role_id")?);
     let id = context.uuid("id")?;
-    let found = context
-        .catalog()
-        .role_member(organization, role, id)
-        .await?;
+    let found = context.roles().member(organization, role, id).await?;
     found.map(Into::into).ok_or_else(ApiError::not_found)
 }
 
 async fn create(context: Context, new: NewBody) -> Result<RoleMemberBody, ApiError> {
     let (organization, role) = (context.organization_id()?, context.uuid("role_id")?);
     let (actor, user) = (context.actor()?, new.user_uuid);
-    let added = context
-        .catalog()
-        .add_role_member(&actor, organization, role, user);
+    let added = context.roles().add_member(&actor, organization, role, user);
     Ok(added.await?.into())
 }
 
@@ -106,7 +101,7 @@ async fn delete(context: Context) -> Result<(), ApiError> {
     let (organization, role) = (context.organization_id()?, context.uuid("role_id")?);
     let (actor, id) = (context.actor()?, context.uuid("id")?);
     let removed = context
-        .catalog()
-        .remove_role_member(&actor, organization, role, id);
+        .roles()
+        .remove_member(&actor, organization, role, id);
     Ok(removed.await?)
 }

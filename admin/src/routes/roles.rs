@@ -116,7 +116,7 @@ async fn list(context: Context) -> Result<Envelope<RoleBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
     let filter = filter(&context);
     let read = async |page| match &filter {
-        Some(filter) => context.catalog().roles_of(id, filter, page).await,
+        Some(filter) => context.roles().list(id, filter, page).await,
         None => Ok(Page {
             count: 0,
             rows: Vec::new(),
@@ -142,7 +142,7 @@ fn filter(context: &Context) -> Option<RoleFilter> {
 
 async fn retrieve(context: Context) -> Result<RoleBody, ApiError> {
     let (organization, id) = (context.organization_id()?, context.uuid("id")?);
-    let found = context.catalog().role(organization, id).await?;
+    let found = context.roles().get(organization, id).await?;
     found.map(RoleBody::from).ok_or_else(ApiError::not_found)
 }
 
@@ -152,7 +152,7 @@ async fn create(context: Context, new: NewBody) -> Result<RoleBody, ApiError> {
     if let Patch::Value(AccessNumber(access)) = new.feature_flags_access_level {
         role.feature_flags_access_level = access;
     }
-    let made = context.catalog().create_role(&actor, organization, role);
+    let made = context.roles().create(&actor, organization, role);
     Ok(made.await?.into())
 }
 
@@ -164,19 +164,14 @@ async fn update(context: Context, change: PatchBody) -> Result<RoleBody, ApiErro
         feature_flags_access_level: access.map(|AccessNumber(access)| access),
     };
     let id = context.uuid("id")?;
-    let changed = context
-        .catalog()
-        .update_role(&actor, organization, id, change);
+    let changed = context.roles().update(&actor, organization, id, change);
     Ok(changed.await?.into())
 }
 
 async fn delete(context: Context) -> Result<(), ApiError> {
     let (actor, organization) = (context.actor()?, context.organization_id()?);
     let id = context.uuid("id")?;
-    Ok(context
-        .catalog()
-        .delete_role(&actor, organization, id)
-        .await?)
+    Ok(context.roles().delete(&actor, organization, id).await?)
 }
 
 /// Access to feature flags by its number.

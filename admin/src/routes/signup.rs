@@ -10,7 +10,7 @@ use crate::patch::Patch;
 use crate::response::WithStatus;
 use crate::timestamp::Timestamp;
 use http::StatusCode;
-use millrace_catalog::{Joined, OpenInvite};
+use millrace_catalog::{Invites, Joined, Members, OpenInvite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -116,7 +116,7 @@ impl From<Joined> for SignedUpBody {
 }
 
 async fn retrieve(context: Context) -> Result<SignupBody, ApiError> {
-    let open = context.catalog().open_invite(context.text("token")).await?;
+    let open = context.invites().open(context.text("token")).await?;
     let open = open.ok_or_else(ApiError::not_found)?;
     if open.is_expired {
         return Err(ApiError::invalid("expired", None, EXPIRED));
@@ -129,12 +129,12 @@ async fn accept(context: Context, body: AcceptBody) -> Result<WithStatus<SignedU
     let (status, joined) = match &context.caller {
         Some(caller) => (
             StatusCode::OK,
-            catalog.accept_invite_as(token, caller).await?,
+            Invites::new(catalog).accept_as(token, caller).await?,
         ),
         None => {
             let first_name = body.first_name.sent().unwrap_or_default();
             let last_name = body.last_name.sent().unwrap_or_default();
-            let made = catalog.accept_invite_as_new(token, &first_name, &last_name);
+            let made = Invites::new(catalog).accept_as_new(token, &first_name, &last_name);
             (StatusCode::CREATED, made.await?)
         }
     };
@@ -173,7 +173,11 @@ fn announce(context: &Context, joined: &Joined) {
     let (catalog, id, new) = (context.catalog().clone(), organization.id, user.id);
     slot.announce(notice, move |after| {
         let catalog = catalog.clone();
-        async move { catalog.addresses_beside(id, new, after).await }
+        async move {
+            Members::new(&catalog)
+                .addresses_beside(id, new, after)
+                .await
+        }
     });
 }
 

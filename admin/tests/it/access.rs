@@ -1,7 +1,7 @@
 //! Checks of keys, scopes, levels and organizations, the same for every operation of a resource.
 
 use crate::Fixture;
-use millrace_catalog::{Actor, Level};
+use millrace_catalog::{Actor, Level, Organizations};
 use serde_json::json;
 
 /// An operation: method, path below `/api/organizations/<id>/`, scopes of which one is enough,
@@ -20,7 +20,7 @@ pub async fn check(fixture: &Fixture, rules: &[Rule<'_>]) {
         .member("admin@example.com", Level::Administrator)
         .await;
     let system = Actor::system();
-    let foreign = fixture.catalog.create_organization(&system, "Theirs", None);
+    let foreign = Organizations::new(&fixture.catalog).create(&system, "Theirs", None);
     let foreign = foreign.await.unwrap().id;
     for (method, path, scopes, level) in rules {
         let case = format!("{method} {path}");

@@ -3,7 +3,7 @@
 use crate::Fixture;
 use crate::fixture::TestResponse;
 use crate::servers::dns::DnsServer;
-use millrace_catalog::{Actor, Level};
+use millrace_catalog::{Actor, Level, Organizations};
 use rcgen::generate_simple_self_signed;
 use serde_json::{Value, json};
 
@@ -182,9 +182,7 @@ async fn the_first_organization_to_verify_a_domain_owns_it() {
     let fixture = with_dns(&dns).await;
     let eve = fixture.user("eve@example.net").await;
     let system = Actor::system();
-    let theirs = fixture
-        .catalog
-        .create_organization(&system, "Theirs", Some(eve));
+    let theirs = Organizations::new(&fixture.catalog).create(&system, "Theirs", Some(eve));
     let theirs = format!("/api/organizations/{}/domains/", theirs.await.unwrap().id);
     let key = fixture.key_of("eve@example.net", &["*"]).await;
     let body = json!({ "domain": "both.example" });

@@ -1,7 +1,7 @@
 //! Features that an operator may disable, and the operations that need them.
 
 use crate::Fixture;
-use millrace_catalog::{Actor, FEATURES};
+use millrace_catalog::{Actor, Domains, FEATURES, Organizations};
 use serde_json::{Value, json};
 
 on_both!(
@@ -131,7 +131,7 @@ async fn each_feature_gates_its_own_operations_only() {
     for feature in FEATURES {
         let key = [feature.key.to_owned()];
         let catalog = &fixture.catalog;
-        let taken = catalog.set_organization_features(&operator, id, &[], &key);
+        let taken = Organizations::new(catalog).set_features(&operator, id, &[], &key);
         taken.await.unwrap();
         let needs = |call: &Gated| call.features.contains(&feature.key);
         assert!(calls.iter().any(needs), "{} gates nothing", feature.key);
@@ -144,7 +144,7 @@ async fn each_feature_gates_its_own_operations_only() {
             let case = format!("{}: {} {}", feature.key, call.method, call.path);
             assert_eq!(is_closed, needs(call), "{case}: {answer:?}");
         }
-        let given = catalog.set_organization_features(&operator, id, &key, &[]);
+        let given = Organizations::new(catalog).set_features(&operator, id, &key, &[]);
         given.await.unwrap();
     }
 }
@@ -158,7 +158,7 @@ async fn enforced(fixture: &Fixture) -> String {
     let (operator, organization) = (Actor::command_line(), fixture.made.organization_id);
     let uuid = id.parse().unwrap();
     let catalog = &fixture.catalog;
-    let proved = catalog.verify_domain(&operator, organization, uuid, "acme.example");
+    let proved = Domains::new(catalog).verify(&operator, organization, uuid, "acme.example");
     proved.await.unwrap();
     let path = format!("{all}{id}/");
     let saml = json!({ "sso_enforcement": "saml" });
@@ -181,9 +181,7 @@ async fn unchanged_fields_need_no_feature() {
     ];
     let off = off.map(str::to_owned);
     let (operator, id) = (Actor::command_line(), fixture.made.organization_id);
-    let taken = fixture
-        .catalog
-        .set_organization_features(&operator, id, &[], &off);
+    let taken = Organizations::new(&fixture.catalog).set_features(&operator, id, &[], &off);
     taken.await.unwrap();
     for path in [BELOW, domain.as_str()] {
         let whole = fixture.get(path).await.body;
@@ -251,9 +249,7 @@ async fn existing_resources_are_read_and_ended_without_their_feature() {
     }
     let off = FEATURES.map(|feature| feature.key.to_owned());
     let (operator, id) = (Actor::command_line(), fixture.made.organization_id);
-    let taken = fixture
-        .catalog
-        .set_organization_features(&operator, id, &[], &off);
+    let taken = Organizations::new(&fixture.catalog).set_features(&operator, id, &[], &off);
     taken.await.unwrap();
     for ((rest, new, end, body), (path, thing)) in things().into_iter().zip(made) {
         let all = format!("{BELOW}{rest}");

@@ -3,8 +3,8 @@
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, SourcesInProcess, TestDatabase};
 use millrace_catalog::{
-    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes, SecretKey,
-    User,
+    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Organizations,
+    PersonalKeys, Scopes, SecretKey, User, Users,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,9 +140,8 @@ impl Fixture {
             expires_at: None,
             scoped_organizations: None,
         };
-        let key = self
-            .catalog
-            .create_personal_key(&Actor::system(), new)
+        let key = PersonalKeys::new(&self.catalog)
+            .create(&Actor::system(), new)
             .await;
         key.unwrap().value.expose().to_owned()
     }
@@ -172,7 +171,7 @@ impl Fixture {
             email: email.to_owned(),
             ..NewUser::default()
         };
-        let user = self.catalog.create_user(new).await.unwrap();
+        let user = Users::new(&self.catalog).create(new).await.unwrap();
         let added = self.catalog.add_member(organization, user.id, level);
         added.await.unwrap();
         user
@@ -213,7 +212,7 @@ impl Fixture {
     /// Creates an organization without members, with its project.
     pub async fn foreign_organization(&self) -> Uuid {
         let system = Actor::system();
-        let made = self.catalog.create_organization(&system, "Theirs", None);
+        let made = Organizations::new(&self.catalog).create(&system, "Theirs", None);
         made.await.unwrap().id
     }
 
@@ -223,7 +222,7 @@ impl Fixture {
             email: email.to_owned(),
             ..NewUser::default()
         };
-        self.catalog.create_user(new).await.unwrap().id
+        Users::new(&self.catalog).create(new).await.unwrap().id
     }
 
     /// Key of the owner for everything, created at the first start.

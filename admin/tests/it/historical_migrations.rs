@@ -2,7 +2,7 @@
 
 use crate::Fixture;
 use crate::access;
-use millrace_catalog::{Actor, Level, NewPersonalKey, Scopes};
+use millrace_catalog::{Actor, Level, NewPersonalKey, PersonalKeys, Scopes};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -29,9 +29,8 @@ async fn operator_key(fixture: &Fixture, email: &str, only: Option<Uuid>) -> Str
         expires_at: None,
         scoped_organizations: only.map(|id| vec![id]),
     };
-    let key = fixture
-        .catalog
-        .create_personal_key(&Actor::command_line(), new)
+    let key = PersonalKeys::new(&fixture.catalog)
+        .create(&Actor::command_line(), new)
         .await;
     key.unwrap().value.expose().to_owned()
 }

@@ -4,7 +4,7 @@ use crate::Fixture;
 use crate::fixture::TestResponse;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
-use millrace_catalog::Level;
+use millrace_catalog::{Level, PersonalKeys};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -195,7 +195,11 @@ async fn a_sender_over_the_quota_is_refused_in_every_organization() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let (fixture, outbox) = mailing(&smtp).await;
     let key = fixture.owner_key();
-    let owner = fixture.catalog.authenticate(key).await.unwrap().unwrap();
+    let owner = PersonalKeys::new(&fixture.catalog)
+        .authenticate(key)
+        .await
+        .unwrap()
+        .unwrap();
     let elsewhere = outbox.reserve(Uuid::new_v4(), 99).unwrap();
     let held = elsewhere.sent_by(owner.user.id).unwrap();
     let bulk = json!([{ "target_email": "a@b.example" }, { "target_email": "c@b.example" }]);

@@ -2,6 +2,7 @@
 
 use crate::Fixture;
 use millrace_catalog::Level::{Administrator, Member, Owner};
+use millrace_catalog::Projects;
 use serde_json::{Value, json};
 
 on_both!(
@@ -97,7 +98,11 @@ async fn invalid_addresses_are_refused() {
 async fn invalid_fields_of_an_invite_are_named() {
     let fixture = Fixture::new().await;
     let theirs = fixture.foreign_organization().await;
-    let theirs = fixture.catalog.list_projects(Some(theirs)).await.unwrap()[0].id;
+    let theirs = Projects::new(&fixture.catalog)
+        .list_all(Some(theirs))
+        .await
+        .unwrap()[0]
+        .id;
     let injected = json!("Bob\r\nBcc: c@d.example");
     let unnamed = json!([{ "level": 1 }]);
     let owner = json!([{ "id": 1, "level": 15 }]);

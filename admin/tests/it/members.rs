@@ -1,8 +1,8 @@
 //! Members: changes of levels, and removal.
 
 use crate::Fixture;
-use millrace_catalog::Actor;
 use millrace_catalog::Level::{Administrator, Member, Owner};
+use millrace_catalog::{Actor, Organizations};
 use serde_json::{Value, json};
 
 on_both!(
@@ -257,10 +257,7 @@ async fn other_scopes_and_organizations_give_no_access() {
         assert_eq!(answer.status, status, "{method}");
     }
     let system = Actor::system();
-    let foreign = members
-        .fixture
-        .catalog
-        .create_organization(&system, "Theirs", None);
+    let foreign = Organizations::new(&members.fixture.catalog).create(&system, "Theirs", None);
     let foreign = path.replace("@current", &foreign.await.unwrap().id.to_string());
     for method in ["GET", "PATCH", "DELETE"] {
         let answer = members.fixture.call(method, &foreign, &level).await;

@@ -2,6 +2,7 @@
 
 use crate::Fixture;
 use millrace_admin::ApiConfig;
+use millrace_catalog::PersonalKeys;
 use serde_json::{Value, json};
 
 on_both!(
@@ -25,9 +26,8 @@ async fn checks_run_in_the_order_route_key_scope_method_body() {
     let writer = fixture.key(&["organization:write"]).await;
     let revoked = fixture.key(&["*"]).await;
     let by = millrace_catalog::Actor::system();
-    fixture
-        .catalog
-        .revoke_personal_key(&by, &revoked)
+    PersonalKeys::new(&fixture.catalog)
+        .revoke(&by, &revoked)
         .await
         .unwrap();
     let project_key = fixture.made.project_api_key.clone();

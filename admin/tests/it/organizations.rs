@@ -1,8 +1,8 @@
 //! Organizations: created, read, changed, deleted, and pages of lists.
 
 use crate::Fixture;
-use millrace_catalog::Actor;
 use millrace_catalog::Level;
+use millrace_catalog::{Actor, Organizations, Users};
 use serde_json::{Value, json};
 
 on_both!(
@@ -63,9 +63,8 @@ async fn one_organization_is_found_by_id_and_as_current() {
 
 async fn unknown_foreign_and_malformed_ids_are_answered_alike() {
     let fixture = Fixture::new().await;
-    let foreign = fixture
-        .catalog
-        .create_organization(&Actor::system(), "Theirs", None)
+    let foreign = Organizations::new(&fixture.catalog)
+        .create(&Actor::system(), "Theirs", None)
         .await
         .unwrap()
         .id;
@@ -96,16 +95,14 @@ async fn unknown_foreign_and_malformed_ids_are_answered_alike() {
 
 async fn pages_follow_one_another() {
     let fixture = Fixture::new().await;
-    let owner = fixture
-        .catalog
-        .user_by_email("owner@localhost")
+    let owner = Users::new(&fixture.catalog)
+        .by_email("owner@localhost")
         .await
         .unwrap()
         .unwrap();
     for name in ["Two", "Three", "Four", "Five"] {
-        fixture
-            .catalog
-            .create_organization(&Actor::system(), name, Some(owner.id))
+        Organizations::new(&fixture.catalog)
+            .create(&Actor::system(), name, Some(owner.id))
             .await
             .unwrap();
     }

@@ -3,7 +3,7 @@
 use crate::Fixture;
 use crate::access::{self, Rule};
 use millrace_admin::plugin_catalogue::{CatalogueSource, PluginCatalogue};
-use millrace_catalog::{Actor, Level, NewPersonalKey, PluginFamily, Scopes};
+use millrace_catalog::{Actor, Level, NewPersonalKey, PersonalKeys, PluginFamily, Scopes};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -251,9 +251,8 @@ async fn global_plugins_need_the_operator_and_are_seen_by_all() {
             expires_at: None,
             scoped_organizations: None,
         };
-        let key = fixture
-            .catalog
-            .create_personal_key(&Actor::command_line(), new)
+        let key = PersonalKeys::new(&fixture.catalog)
+            .create(&Actor::command_line(), new)
             .await;
         key.unwrap().value.expose().to_owned()
     };

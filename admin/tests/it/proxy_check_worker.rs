@@ -7,7 +7,7 @@ use crate::test_server::TestServer;
 use millrace_admin::dns::Dns;
 use millrace_admin::proxy_check::{ProbeOptions, ProxyCheckWorker};
 use millrace_admin::{ApiConfig, Services};
-use millrace_catalog::{Actor, SecretKey};
+use millrace_catalog::{Actor, ProxyRecords, SecretKey};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -97,15 +97,14 @@ async fn an_unanswered_lookup_is_reported_and_retried_later() {
     let dns = Dns::with_timeout(silent.local_addr().ok(), Duration::from_millis(20));
     let worker = worker(&fixture, dns, 1, &authority());
     let (id, actor) = (fixture.made.organization_id, Actor::system());
-    let made = fixture
-        .catalog
-        .create_proxy_record(&actor, id, "events.example", "proxy.example");
+    let made =
+        ProxyRecords::new(&fixture.catalog).create(&actor, id, "events.example", "proxy.example");
     let made = made.await.unwrap().record;
     worker.check_due().await.unwrap();
     let mut question = [0; 512];
     let asked = silent.try_recv_from(&mut question);
     assert!(asked.is_ok(), "nobody was asked: {asked:?}");
-    let seen = fixture.catalog.proxy_record(id, made.id).await;
+    let seen = ProxyRecords::new(&fixture.catalog).get(id, made.id).await;
     let seen = seen.unwrap().unwrap().record;
     assert_eq!(seen.status, made.status);
     let said = seen.message.unwrap_or_default();
@@ -119,9 +118,7 @@ async fn at_most_sixteen_domains_are_checked_at_a_time() {
     let (id, actor) = (fixture.made.organization_id, Actor::system());
     for number in 0..CHECKS_MAX + 4 {
         let domain = format!("e{number}.example");
-        let made = fixture
-            .catalog
-            .create_proxy_record(&actor, id, &domain, "proxy.example");
+        let made = ProxyRecords::new(&fixture.catalog).create(&actor, id, &domain, "proxy.example");
         made.await.unwrap();
     }
     let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -158,9 +155,7 @@ async fn slow_domains_do_not_delay_the_others() {
     let (id, actor) = (fixture.made.organization_id, Actor::system());
     for number in 0..DOMAINS {
         let domain = format!("e{number}.example");
-        let made = fixture
-            .catalog
-            .create_proxy_record(&actor, id, &domain, "proxy.example");
+        let made = ProxyRecords::new(&fixture.catalog).create(&actor, id, &domain, "proxy.example");
         made.await.unwrap();
     }
     let nameserver = UdpSocket::bind("127.0.0.1:0").await.unwrap();

@@ -3,7 +3,7 @@
 use crate::Fixture;
 use crate::access;
 use millrace_admin::ApiConfig;
-use millrace_catalog::{Level, ProxyStatus};
+use millrace_catalog::{Level, ProxyRecords, ProxyStatus};
 use serde_json::{Value, json};
 
 on_both!(
@@ -128,9 +128,8 @@ async fn invalid_domains_are_refused_and_valid_ones_are_claimed_once() {
     assert_eq!(made.status, 201, "{made:?}");
     let id = made.body["id"].as_str().unwrap();
     let proven = Some(ProxyStatus::Valid);
-    let checked = fixture
-        .catalog
-        .record_proxy_check(id.parse().unwrap(), proven, None);
+    let checked =
+        ProxyRecords::new(&fixture.catalog).record_check(id.parse().unwrap(), proven, None);
     assert!(checked.await.unwrap());
     let third = fixture
         .call("POST", "/api/organizations/", &json!({ "name": "Third" }))

@@ -2,7 +2,7 @@
 
 use crate::Fixture;
 use millrace_catalog::Level::{Administrator, Member};
-use millrace_catalog::{Actor, NewRole, NewUser};
+use millrace_catalog::{Actor, NewRole, NewUser, Roles, Users};
 use serde_json::{Value, json};
 
 on_both!(
@@ -153,7 +153,7 @@ async fn members_are_given_a_role_once_and_lose_it() {
         email: "stranger@example.net".to_owned(),
         ..NewUser::default()
     };
-    let stranger = fixture.catalog.create_user(new).await.unwrap().uuid;
+    let stranger = Users::new(&fixture.catalog).create(new).await.unwrap().uuid;
     let unknown = json!(uuid::Uuid::now_v7());
     for (body, code, attr) in [
         (json!({ "user_uuid": uuid }), "invalid_input", None),
@@ -243,9 +243,7 @@ async fn roles_of_other_organizations_are_not_found() {
     let fixture = Fixture::new().await;
     let theirs = fixture.foreign_organization().await;
     let system = Actor::system();
-    let role = fixture
-        .catalog
-        .create_role(&system, theirs, NewRole::named("Theirs"));
+    let role = Roles::new(&fixture.catalog).create(&system, theirs, NewRole::named("Theirs"));
     let theirs = format!("{ALL}{}/", role.await.unwrap().role.id);
     let mine = created(&fixture, "Mine").await;
     let me = uuid_of(&fixture, fixture.owner_key()).await;

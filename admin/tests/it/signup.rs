@@ -5,7 +5,7 @@ use crate::fixture::TestResponse;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
 use millrace_catalog::Level::{self, Administrator, Member};
-use millrace_catalog::{Actor, NewInvite};
+use millrace_catalog::{Actor, Invites, NewInvite};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -29,9 +29,8 @@ async fn invitation_to(fixture: &Fixture, to: Uuid, email: &str, level: Level) -
     let mut new = NewInvite::to(email);
     new.level = level;
     new.first_name = "Bob".to_owned();
-    let made = fixture
-        .catalog
-        .create_invite(&Actor::system(), to, new)
+    let made = Invites::new(&fixture.catalog)
+        .create(&Actor::system(), to, new)
         .await;
     format!("/api/signup/{}/", made.unwrap().token.expose())
 }

@@ -3,7 +3,7 @@
 use crate::Fixture;
 use crate::test_server::TestServer;
 use millrace_admin::dns::Dns;
-use millrace_catalog::Actor;
+use millrace_catalog::{Actor, PersonalKeys};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ async fn a_key_revoked_while_a_body_arrives_writes_nothing() {
             let expected = match ends {
                 "revoked" => {
                     let by = Actor::system();
-                    let revoked = fixture.catalog.revoke_personal_key(&by, &key);
+                    let revoked = PersonalKeys::new(&fixture.catalog).revoke(&by, &key);
                     revoked.await.unwrap();
                     401
                 }

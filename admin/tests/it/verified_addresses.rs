@@ -5,6 +5,7 @@ use crate::Fixture;
 use crate::fixture::TestResponse;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
+use millrace_catalog::Users;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -104,7 +105,7 @@ async fn nothing_that_an_inviter_sees_verifies_an_address() {
         let is_told = refused.status == 404 || (refused.status == 429 && number > 10);
         assert!(is_told, "{word}: {refused:?}");
     }
-    let user = fixture.catalog.user_by_email(VICTIM).await.unwrap();
+    let user = Users::new(&fixture.catalog).by_email(VICTIM).await.unwrap();
     assert!(user.is_none(), "{user:?}");
     for _ in 0..3 {
         let mail = smtp.server.next().await;

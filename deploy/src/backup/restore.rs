@@ -11,7 +11,7 @@ use crate::credentials::Credentials;
 use crate::data_dir::{self, INGEST_ROLE};
 use crate::{connect, engine, preflight, restore_mark};
 use anyhow::{Context, bail};
-use millrace_catalog::Catalog;
+use millrace_catalog::{Catalog, Nodes, PersonStore};
 use millrace_clickhouse::ClickHouse;
 use millrace_embedded::Supervisor;
 use std::path::Path;
@@ -92,8 +92,8 @@ async fn adapt_catalog(catalog: &Catalog) -> anyhow::Result<()> {
              of \"A ClickHouse of its own\""
         );
     }
-    catalog.deregister_ingest_nodes().await?;
-    catalog.copy_persons_again().await?;
+    Nodes::new(catalog).deregister_all().await?;
+    PersonStore::new(catalog).copy_again().await?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use crate::connect;
 use crate::credentials::Credentials;
 use crate::output;
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Level, NewInvite};
+use millrace_catalog::{Actor, Invites, Level, NewInvite};
 use millrace_rows::shown;
 
 /// Subcommand of `millrace invites`.
@@ -49,7 +49,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
             ..NewInvite::to(&create.email)
         };
         let actor = Actor::command_line();
-        let sent = catalog.create_invite(&actor, id, new).await?;
+        let sent = Invites::new(catalog).create(&actor, id, new).await?;
         output::print(&format!(
             "{base}/signup/{}\n\nIt makes {} {} of {}, once, until {}. Whoever has the link can use it.",
             sent.token.expose(),

@@ -7,7 +7,10 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
+use millrace_catalog::{
+    Actor, Catalog, NewPersonalKey, NewProject, Organizations, PersonalKeys, ProjectKeyChanges,
+    Projects, Scopes, Users, UtcTime,
+};
 use millrace_rows::{ProjectId, shown};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -76,15 +79,15 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 
 async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
     if let Some(email) = &create.user {
-        if catalog.user_by_email(email).await?.is_none() {
+        if Users::new(catalog).by_email(email).await?.is_none() {
             bail!(
                 "there is no user {email:?}; `millrace invites create --email {}` makes a link with which \
                  they become one",
                 shown(email)
             );
         }
-        let created = catalog
-            .create_personal_key(
+        let created = PersonalKeys::new(catalog)
+            .create(
                 &Actor::command_line(),
                 NewPersonalKey {
                     email: email.clone(),
@@ -112,13 +115,13 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
                 key: create.key.clone(),
                 ..NewProject::named(name)
             };
-            catalog
-                .create_project(&Actor::command_line(), organization, project)
+            Projects::new(catalog)
+                .create(&Actor::command_line(), organization, project)
                 .await?
         }
         (None, Some(number)) if create.rotate => {
-            catalog
-                .rotate_project_key(
+            ProjectKeyChanges::new(catalog)
+                .rotate(
                     &Actor::command_line(),
                     ProjectId(number),
                     create.key.clone(),
@@ -128,8 +131,8 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
         (None, number) => {
             let project_id =
                 ProjectId(number.context("name a user, a new project or the id of a project")?);
-            catalog
-                .create_project_key(&Actor::command_line(), project_id, create.key.clone())
+            ProjectKeyChanges::new(catalog)
+                .create(&Actor::command_line(), project_id, create.key.clone())
                 .await?
         }
     };
@@ -138,7 +141,7 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
 }
 
 async fn first_organization(catalog: &Catalog) -> anyhow::Result<Uuid> {
-    let organizations = catalog.list_organizations().await?;
+    let organizations = Organizations::new(catalog).list_all().await?;
     let first = organizations
         .first()
         .context("there is no organization; create one first")?;
@@ -146,8 +149,8 @@ async fn first_organization(catalog: &Catalog) -> anyhow::Result<Uuid> {
 }
 
 async fn list(catalog: &Catalog) -> anyhow::Result<()> {
-    let projects = catalog
-        .list_projects(None)
+    let projects = Projects::new(catalog)
+        .list_all(None)
         .await?
         .into_iter()
         .map(|project| {
@@ -164,15 +167,15 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
         projects.collect(),
         "There are no projects.",
     );
-    let users = catalog.list_users().await?;
+    let users = Users::new(catalog).list().await?;
     let email_of = |id: i64| {
         users
             .iter()
             .find(|user| user.id == id)
             .map_or_else(|| id.to_string(), |user| user.email.clone())
     };
-    let keys = catalog
-        .list_personal_keys(None)
+    let keys = PersonalKeys::new(catalog)
+        .list(None)
         .await?
         .into_iter()
         .map(|key| {
@@ -207,8 +210,8 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
 
 async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
     if key.starts_with("phx_") || Uuid::parse_str(key).is_ok() {
-        let revoked = catalog
-            .revoke_personal_key(&Actor::command_line(), key)
+        let revoked = PersonalKeys::new(catalog)
+            .revoke(&Actor::command_line(), key)
             .await?;
         output::print(&format!(
             "The personal key {} ({}) is revoked.",
@@ -216,8 +219,8 @@ async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
             shown(&revoked.label)
         ));
     } else {
-        let project = catalog
-            .revoke_project_key(&Actor::command_line(), key)
+        let project = ProjectKeyChanges::new(catalog)
+            .revoke(&Actor::command_line(), key)
             .await?;
         output::print(&format!(
             "The key of project {} ({}) is revoked; `millrace keys create --team-id {}` gives it another.",

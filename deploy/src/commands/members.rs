@@ -7,7 +7,7 @@ use crate::connect;
 use crate::output;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, Level, Member, PageRequest};
+use millrace_catalog::{Actor, Catalog, Level, Member, Members, PageRequest};
 use millrace_rows::shown;
 use uuid::Uuid;
 
@@ -70,7 +70,7 @@ async fn list(catalog: &Catalog, organization: &OrganizationArgument) -> anyhow:
             limit: PAGE_ROWS,
             offset: rows.len() as u64,
         };
-        let part = catalog.members_of(id, None, page).await?;
+        let part = Members::new(catalog).list(id, None, page).await?;
         let is_last = (part.rows.len() as u64) < PAGE_ROWS;
         rows.extend(part.rows.into_iter().map(row));
         if is_last {
@@ -104,7 +104,7 @@ async fn set_level(
 ) -> anyhow::Result<()> {
     let (id, member) = member.find(catalog).await?;
     let actor = Actor::command_line();
-    let set = catalog.set_member_level(&actor, id, member.user.uuid, level);
+    let set = Members::new(catalog).set_level(&actor, id, member.user.uuid, level);
     let set = set.await?;
     output::print(&format!(
         "{} has level {} ({level}).",
@@ -117,7 +117,9 @@ async fn set_level(
 async fn remove(catalog: &Catalog, member: &MemberArguments) -> anyhow::Result<()> {
     let (id, member) = member.find(catalog).await?;
     let actor = Actor::command_line();
-    catalog.remove_member(&actor, id, member.user.uuid).await?;
+    Members::new(catalog)
+        .remove(&actor, id, member.user.uuid)
+        .await?;
     let email = shown(&member.user.email);
     output::print(&format!("{email} is a member no more."));
     Ok(())
@@ -130,7 +132,9 @@ impl MemberArguments {
             limit: 1,
             offset: 0,
         };
-        let found = catalog.members_of(id, Some(&self.user), page).await?;
+        let found = Members::new(catalog)
+            .list(id, Some(&self.user), page)
+            .await?;
         let member = found.rows.into_iter().next().with_context(|| {
             format!(
                 "the organization has no member {:?}; `millrace members list` shows who is there, \

@@ -6,8 +6,8 @@ use crate::connect;
 use crate::output;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use millrace_catalog::{
-    Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration, MigrationState,
-    ProjectId,
+    Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration, HistoricalMigrations,
+    MigrationState, ProjectId,
 };
 use uuid::Uuid;
 
@@ -90,7 +90,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 
 async fn list(catalog: &Catalog, state: Option<State>) -> anyhow::Result<()> {
     let state = state.map(MigrationState::from);
-    let found = catalog.list_all_historical_migrations(state).await?;
+    let found = HistoricalMigrations::new(catalog).list_all(state).await?;
     let rows = found.into_iter().map(|migration| {
         [
             migration.id.to_string(),
@@ -127,7 +127,7 @@ async fn allow(catalog: &Catalog, approve: &Approve) -> anyhow::Result<()> {
                 total_events: approve.total_events,
                 events_per_minute: approve.events_per_minute,
             };
-            let decided = catalog.decide_historical_migration(&actor, None, id, decision);
+            let decided = HistoricalMigrations::new(catalog).decide(&actor, None, id, decision);
             decided.await?
         }
         (None, project_id) => {
@@ -138,7 +138,9 @@ async fn allow(catalog: &Catalog, approve: &Approve) -> anyhow::Result<()> {
                 events_per_minute: approve.events_per_minute.unwrap_or_default(),
                 note,
             };
-            catalog.grant_historical_migration(&actor, grant).await?
+            HistoricalMigrations::new(catalog)
+                .grant(&actor, grant)
+                .await?
         }
     };
     tell(&decided);
@@ -151,7 +153,7 @@ async fn reject(catalog: &Catalog, id: Uuid, note: Option<String>) -> anyhow::Re
         note,
         ..HistoricalDecision::default()
     };
-    let decided = catalog.decide_historical_migration(&actor, None, id, decision);
+    let decided = HistoricalMigrations::new(catalog).decide(&actor, None, id, decision);
     tell(&decided.await?);
     Ok(())
 }

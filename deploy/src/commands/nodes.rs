@@ -7,7 +7,7 @@ use crate::nodes::behind_seconds;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use millrace_catalog::{Catalog, IngestNode, NodeState, UtcTime};
+use millrace_catalog::{Catalog, IngestNode, NodeState, Nodes, UtcTime};
 use millrace_rows::{Clock, SystemClock, shown};
 
 /// Silence up to which a node counts as alive, in seconds: it publishes every ten.
@@ -47,7 +47,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 }
 
 async fn list(catalog: &Catalog) -> anyhow::Result<()> {
-    let nodes = catalog.ingest_nodes().await?;
+    let nodes = Nodes::new(catalog).list().await?;
     let now = UtcTime::from(SystemClock.now());
     let rows = nodes.iter().map(|node| row(node, now)).collect();
     table::print(
@@ -66,7 +66,7 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
     if nodes.is_empty() {
         return Ok(());
     }
-    let far = catalog.exports_watermark().await?;
+    let far = Nodes::new(catalog).exports_watermark().await?;
     output::print(&far.map_or_else(
         || "Exports wait for the nodes that are starting.".to_owned(),
         |far| format!("Exports may go up to {far}."),
@@ -93,7 +93,7 @@ fn row(node: &IngestNode, now: UtcTime) -> [String; 7] {
 }
 
 async fn deregister(catalog: &Catalog, arguments: &Deregister) -> anyhow::Result<()> {
-    let nodes = catalog.ingest_nodes().await?;
+    let nodes = Nodes::new(catalog).list().await?;
     let node = nodes.iter().find(|node| node.name == arguments.name);
     let node = node.with_context(|| {
         format!(
@@ -118,7 +118,7 @@ async fn deregister(catalog: &Catalog, arguments: &Deregister) -> anyhow::Result
             );
         }
     }
-    catalog.deregister_ingest_node(&arguments.name).await?;
+    Nodes::new(catalog).deregister(&arguments.name).await?;
     let name = shown(&arguments.name);
     output::print(&format!("Exports wait no more for {name}."));
     Ok(())

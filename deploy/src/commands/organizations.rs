@@ -6,7 +6,7 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, FEATURES};
+use millrace_catalog::{Actor, Catalog, FEATURES, Organizations, Projects, Users};
 use millrace_rows::shown;
 use uuid::Uuid;
 
@@ -55,7 +55,7 @@ impl OrganizationArgument {
     /// # Errors
     /// When no organization has the given id, or none was given and there is not exactly one.
     pub async fn id(&self, catalog: &Catalog) -> anyhow::Result<Uuid> {
-        let all = catalog.list_organizations().await?;
+        let all = Organizations::new(catalog).list_all().await?;
         match (self.organization, all.as_slice()) {
             (Some(id), all) if all.iter().any(|organization| organization.id == id) => Ok(id),
             (Some(id), _) => {
@@ -97,7 +97,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::Result<()> {
     let owner_id = match owner {
         Some(email) => {
-            let user = catalog.user_by_email(email).await?;
+            let user = Users::new(catalog).by_email(email).await?;
             let user = user.with_context(|| {
                 format!(
                     "there is no user {email:?}; omit --owner and invite them afterwards with \
@@ -108,15 +108,18 @@ async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::R
         }
         None => None,
     };
-    let organization = catalog
-        .create_organization(&Actor::command_line(), name, owner_id)
+    let organization = Organizations::new(catalog)
+        .create(&Actor::command_line(), name, owner_id)
         .await?;
     output::print(&format!(
         "Organization {} is there: {}",
         shown(&organization.name),
         organization.id
     ));
-    for project in catalog.list_projects(Some(organization.id)).await? {
+    for project in Projects::new(catalog)
+        .list_all(Some(organization.id))
+        .await?
+    {
         let key = project.api_token.unwrap_or_default();
         output::print(&format!(
             "Its project {:?} has number {} and key {}",
@@ -136,7 +139,7 @@ async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::R
 }
 
 async fn list(catalog: &Catalog) -> anyhow::Result<()> {
-    let organizations = catalog.list_organizations().await?;
+    let organizations = Organizations::new(catalog).list_all().await?;
     let rows = organizations.into_iter().map(|organization| {
         [
             organization.id.to_string(),
@@ -160,11 +163,15 @@ async fn features(
     plugins_access_level: Option<i16>,
 ) -> anyhow::Result<()> {
     let actor = Actor::command_line();
-    let set = catalog.set_organization_features(&actor, id, on, off).await;
+    let set = Organizations::new(catalog)
+        .set_features(&actor, id, on, off)
+        .await;
     let mut set =
         set.context("nothing changed; `millrace organizations features` shows the keys")?;
     if let Some(level) = plugins_access_level {
-        let leveled = catalog.set_plugins_access_level(&actor, id, level).await;
+        let leveled = Organizations::new(catalog)
+            .set_plugins_access_level(&actor, id, level)
+            .await;
         let kept = match on.is_empty() && off.is_empty() {
             true => "nothing changed",
             false => "the features are set, and the level is as before",

@@ -7,6 +7,7 @@ use crate::output;
 use crate::poll_timeout::PollTimeout;
 use anyhow::{Context, bail};
 use clap::Args;
+use millrace_catalog::Projects;
 use millrace_clickhouse::{ClickHouse, ProjectRows};
 use millrace_rows::ProjectId;
 use std::collections::BTreeSet;
@@ -75,7 +76,7 @@ async fn without_project(
         .map_err(|error| connect::explain(config, error))
         .context("cannot read which projects have events")?;
     let catalog = connect::catalog(config).await?;
-    let projects = catalog.list_projects(None).await?;
+    let projects = Projects::new(&catalog).list_all(None).await?;
     catalog.close().await?;
     if projects.is_empty() {
         bail!(

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::output;
 use crate::{connect, secret_key};
 use clap::Subcommand;
-use millrace_catalog::SecretKey;
+use millrace_catalog::{BatchExports, SecretKey};
 
 /// Subcommand of `millrace secrets`.
 #[derive(Clone, Debug, Subcommand)]
@@ -48,7 +48,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 
 fn reseal(config: &Config, key: &SecretKey) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| {
-        let count = catalog.reseal_secrets(key).await?;
+        let count = BatchExports::new(catalog).reseal(key).await?;
         output::print(&format!(
             "The secrets of {} have another key.",
             counted(count as u64, "export")

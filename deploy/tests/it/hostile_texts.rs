@@ -5,7 +5,7 @@
 use crate::read_only_commands::COMMANDS;
 use crate::server::{Server, millrace, on_own_ports};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, NewUser};
+use millrace_catalog::{Catalog, NewUser, Organizations, PersonalKeys, Users};
 use millrace_rows::is_control;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -84,12 +84,12 @@ impl TestEnv {
     fn fill(&self) {
         self.runtime.block_on(async {
             let catalog = Catalog::open(self.database.url()).await.unwrap();
-            let organization = catalog.list_organizations().await.unwrap()[0].id;
+            let organization = Organizations::new(&catalog).list_all().await.unwrap()[0].id;
             let new = NewUser {
                 email: "member@example.com".to_owned(),
                 ..NewUser::default()
             };
-            let user = catalog.create_user(new).await.unwrap();
+            let user = Users::new(&catalog).create(new).await.unwrap();
             let level = millrace_catalog::Level::Member;
             catalog
                 .add_member(organization, user.id, level)
@@ -179,7 +179,7 @@ fn no_command_prints_an_untrusted_text_unescaped() {
     env.inject();
     let id = env.runtime.block_on(async {
         let catalog = Catalog::open(env.database.url()).await.unwrap();
-        let keys = catalog.list_personal_keys(None).await.unwrap();
+        let keys = PersonalKeys::new(&catalog).list(None).await.unwrap();
         keys[0].id.to_string()
     });
     for command in SHOWING {

@@ -206,29 +206,34 @@ fn two_nodes_accept_exactly_the_approved_volume_on_postgres() {
 }
 
 #[test]
-fn acknowledged_events_are_counted_after_a_kill_and_withheld_quota_returns() {
+fn a_kill_forfeits_at_most_one_lease_and_the_operator_can_approve_more() {
+    const TOTAL: u64 = 5_000;
+    /// An eighth of a minute's events.
+    const LEASE: u64 = 1_000;
     let database = TestDatabase::sqlite();
     let (url, dir) = (database.url(), TempDir::new().unwrap());
     let mut node = Node::start(dir.path(), url);
     let key = node.server.credential("project_api_key");
-    approve(url, 1_000, 8_000);
-    let mut taken = 0;
-    for events in [1, 20, 300] {
-        assert_eq!(node.import(&key, events).status, 200);
-        taken += events;
-        // Before the catalog knows of the import.
-        node.kill();
-        node = node.restart();
-        until_imported(url, &[("approved", taken)]);
-    }
-    assert_eq!(
-        node.import(&key, 1_000 - taken + 1).code,
-        "migration_volume_exceeded"
-    );
-    eventually("the rest", || {
-        (node.import(&key, 1_000 - taken).status == 200).then_some(())
+    approve(url, TOTAL, 8 * LEASE);
+    assert_eq!(node.import(&key, 20).status, 200);
+    assert_eq!(node.import(&key, 300).status, 200);
+    // Before the catalog knows of all that was imported.
+    node.kill();
+    let node = node.restart();
+    let taken = 320 + import_all(&node, &key, 500);
+    assert!((TOTAL - LEASE..=TOTAL).contains(&taken), "{taken}");
+    let state = |number: usize| {
+        let seen = migrations(url).into_iter().nth(number);
+        seen.filter(|(state, _)| state == "finished")
+    };
+    let (_, imported) = eventually("the end of the approval", || state(0));
+    assert!((taken - 320..=taken).contains(&imported), "{imported}");
+    approve(url, 320, 8 * LEASE);
+    eventually("more", || {
+        (node.import(&key, 320).status == 200).then_some(())
     });
-    until_imported(url, &[("finished", 1_000)]);
+    let more = eventually("the end of the second approval", || state(1));
+    assert_eq!(more.1, 320);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::clickhouse_outage::test_env::{Engine, PASSWORD, TestEnv};
 use crate::server::{Server, eventually, run};
-use millrace_catalog::{Catalog, NodeState};
+use millrace_catalog::{Catalog, NodeState, Nodes};
 use serde_json::json;
 use std::path::Path;
 use std::process::Output;
@@ -32,13 +32,15 @@ fn on_catalog<T>(data_dir: &Path, ask: impl AsyncFnOnce(&Catalog) -> T) -> T {
 
 /// Watermark up to which exports may go, in microseconds.
 pub fn exports_watermark(data_dir: &Path) -> Option<i64> {
-    let far = on_catalog(data_dir, async |catalog| catalog.exports_watermark().await);
+    let far = on_catalog(data_dir, async |catalog| {
+        Nodes::new(catalog).exports_watermark().await
+    });
     far.unwrap().map(|far| far.0)
 }
 
 /// States of all nodes.
 pub fn states(data_dir: &Path) -> Vec<NodeState> {
-    let nodes = on_catalog(data_dir, async |catalog| catalog.ingest_nodes().await);
+    let nodes = on_catalog(data_dir, async |catalog| Nodes::new(catalog).list().await);
     nodes.unwrap().iter().map(|node| node.state).collect()
 }
 
@@ -186,7 +188,9 @@ impl NodePair {
 
     fn watermark_of(&self, number: usize) -> i64 {
         let name = name_of(self.dirs[number].path());
-        let nodes = on_catalog(self.catalog(), async |catalog| catalog.ingest_nodes().await);
+        let nodes = on_catalog(self.catalog(), async |catalog| {
+            Nodes::new(catalog).list().await
+        });
         let nodes = nodes.unwrap();
         let node = nodes.iter().find(|node| node.name == name).unwrap();
         node.watermark.unwrap().0

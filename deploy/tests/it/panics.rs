@@ -1,7 +1,7 @@
 //! Panics, as mistakes of ours would cause them: how far each goes.
 
 use crate::import_limits::NO_ENGINE;
-use crate::server::{Server, error_line, eventually, get, on_own_ports, warnings};
+use crate::server::{Server, error_line, on_own_ports, warnings};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -64,14 +64,13 @@ impl TestEnv {
 }
 
 /// Posts an event; returns status and body, or nothing if the connection was cut.
-fn post(server: &Server, name: &str, is_import: bool) -> Option<(u16, Value)> {
+fn post(server: &Server, name: &str) -> Option<(u16, Value)> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .build()
         .into();
     let body = json!({
         "api_key": server.credential("project_api_key"),
-        "historical_migration": is_import,
         "batch": [{"event": name, "distinct_id": "d"}],
     });
     let url = format!("{}/batch/", server.credential("ingest_url"));
@@ -82,7 +81,7 @@ fn post(server: &Server, name: &str, is_import: bool) -> Option<(u16, Value)> {
 }
 
 fn assert_stores(server: &Server, name: &str) {
-    let (status, body) = post(server, name, false).expect("an answer");
+    let (status, body) = post(server, name).expect("an answer");
     assert_eq!(status, 200, "{body}");
 }
 
@@ -99,7 +98,7 @@ fn a_panic_of_what_all_events_depend_on_ends_the_server_with_an_error() {
         let env = TestEnv::new();
         let mut server = env.ingest(Some(point));
         // Whatever is answered, or nothing.
-        let _ = post(&server, "first", false);
+        let _ = post(&server, "first");
         let status = server.wait();
         let error = env.error();
         assert_eq!(status.code(), Some(1), "{point}: {error}");
@@ -114,54 +113,13 @@ fn a_panic_of_what_all_events_depend_on_ends_the_server_with_an_error() {
 fn a_panic_of_a_request_ends_that_request_alone() {
     let env = TestEnv::new();
     let server = env.ingest(Some("request-submitted"));
-    assert_eq!(post(&server, "first", false), None);
+    assert_eq!(post(&server, "first"), None);
     assert_stores(&server, "second");
     let counted = server.metric("millrace_ingest_panics_total");
     assert_eq!(counted, Some(1.0));
     assert!(server.stop().success());
     let said = warnings(&env.log());
     assert!(said.contains("a request panicked"), "{said}");
-}
-
-#[test]
-fn a_panic_of_the_recount_stops_imports_until_a_start_without_it() {
-    let env = TestEnv::new();
-    let import = |server: &Server, code: Option<&str>| {
-        eventually("an answer to an import", || {
-            let (status, body) = post(server, "old", true).expect("an answer");
-            let is_expected = match code {
-                None => status == 200,
-                Some(code) => status == 503 && body["code"] == code,
-            };
-            is_expected.then_some(())
-        });
-    };
-    let server = env.ingest(None);
-    import(&server, None);
-    assert_eq!(server.metric("millrace_imports_stopped"), Some(0.0));
-    assert!(server.stop().success());
-
-    let server = env.ingest(Some("imports-recounted"));
-    import(&server, Some("imports_stopped"));
-    assert_stores(&server, "live");
-    assert_eq!(server.metric("millrace_imports_stopped"), Some(1.0));
-    let health = server.credential("health_url");
-    let (status, text) = get(&format!("{health}/_health/ready?verbose"), &[]);
-    assert_eq!(status, 200, "{text}");
-    let body: Value = serde_json::from_str(&text).unwrap();
-    let parts = body["parts"].as_array().unwrap();
-    let part = parts.iter().find(|part| part["name"] == "imports");
-    let part = part.unwrap();
-    assert_eq!(part["status"], "failed", "{text}");
-    let detail = part["detail"].as_str().unwrap();
-    assert!(detail.contains("panic point imports-recounted"), "{detail}");
-    assert!(server.stop().success());
-    let said = warnings(&env.log());
-    assert!(said.contains("imports are refused"), "{said}");
-
-    let server = env.ingest(None);
-    import(&server, None);
-    assert!(server.stop().success());
 }
 
 /// Segment's file that an error names.
@@ -189,7 +147,7 @@ fn a_segment_that_ends_each_start_is_moved_away_and_shipped_from_a_folder_of_its
     assert!(server.stop().success());
     let mut server = env.serve(Some("frame-read"));
     // The frame may be read, and the server ended, before the answer is sent.
-    let _ = post(&server, "within", false);
+    let _ = post(&server, "within");
     assert!(!server.wait().success());
     let error = env.error();
     drop(server);

@@ -10,7 +10,7 @@
 
 use crate::Refusal;
 use crate::commit_group::{CommitGroup, PendingCommit, Submission};
-use crate::import_count::ImportCounter;
+use crate::import_count::ImportReservation;
 use crate::join::Joiner;
 use crate::threads::{AtomicBool, Builder, JoinHandle, Receiver, Sender};
 use metrics::{Counter, Histogram, counter, histogram};
@@ -45,7 +45,6 @@ pub struct CommitLane {
     pub receiver: Receiver<Submission>,
     pub stop: Sender<Submission>,
     pub synced: watch::Sender<Position>,
-    pub import_counter: ImportCounter,
     pub failed: Arc<AtomicBool>,
     /// Set when the thread has ended as ordered, with an answer to all that came before.
     pub ended_well: Arc<AtomicBool>,
@@ -153,11 +152,9 @@ impl Committer {
                 .increment(group.batches.len() as u64);
             self.bytes_committed.increment(group.bytes);
             self.group_requests.record(group.batches.len() as f64);
-            if self.lane.id == Lane::Historical {
-                // Before any answer: every acknowledged event is counted.
-                let reservations = group.reservations.drain(..);
-                self.lane.import_counter.count(position, reservations);
-            }
+            // Before any answer: every acknowledged event is counted.
+            let reservations = group.reservations.drain(..);
+            reservations.for_each(ImportReservation::count);
             pass(FailPoint::GroupSynced);
             self.lane.synced.send_replace(position);
         }

@@ -2,8 +2,6 @@
 
 use crate::capacity::{QueueCapacity, Refusal, check_log_capacity};
 use crate::commit_group::Submission;
-use crate::import_count::ImportCounter;
-use crate::retention::Retention;
 use crate::threads::{AtomicBool, Sender};
 use millrace_log::{LogHandle, Position};
 use millrace_rows::Lane;
@@ -37,8 +35,6 @@ pub struct LaneInput {
     pub shipped: watch::Receiver<Position>,
     /// As `shipped`, for person updates alone.
     pub updates_shipped: watch::Receiver<Position>,
-    pub import_counter: ImportCounter,
-    pub retention: Arc<Retention>,
 }
 
 /// Inputs of both lanes.

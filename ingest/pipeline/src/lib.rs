@@ -20,8 +20,7 @@
 //! | `flush_barrier` | waits until all that was submitted is shipped |
 //! | `log_panic` | panics while the log is read, with their place |
 //! | `metrics` | names and descriptions of the metrics |
-//! | [`ImportReservation`], [`ImportCount`] (`import_count`) | counts the events of imports |
-//! | `retention` | releases log segments that nobody needs |
+//! | [`ImportTokens`], [`ImportReservation`] (`import_count`) | counts the events of imports |
 //! | `capacity` | limits of log and queue past which requests are refused |
 //! | `threads` | threads, flags and channels, which are shuttle's in tests |
 //! | [`ship`] | the log into ClickHouse, each row exactly once |
@@ -45,7 +44,6 @@ mod metrics;
 mod pack;
 mod pipeline;
 mod queue_permit;
-mod retention;
 #[cfg(test)]
 mod schedules;
 pub mod ship;
@@ -56,10 +54,8 @@ mod unwritten_rows;
 pub use capacity::Refusal;
 pub use committed::{Committed, Pending};
 pub use flush_barrier::FlushEnds;
-pub use import_count::{ImportCount, ImportReservation, RecountError};
+pub use import_count::{ImportReservation, ImportTokens};
 pub use lanes::Ack;
-pub use log_panic::LogPanic;
 pub use millrace_log::{Position, panic_point};
 pub use pipeline::{LaneOutput, Pipeline, PipelineError, PipelineOptions, Running};
-pub use retention::Retention;
 pub use slot::Slot;

@@ -2,9 +2,7 @@
 
 use crate::capacity::{QueueCapacity, Refusal};
 use crate::commit::{self, CommitThread};
-use crate::import_count::ImportCounter;
 use crate::lanes::{Ack, LaneInput, Lanes};
-use crate::retention::Retention;
 use crate::slot::Slot;
 use crate::threads::{AtomicBool, bounded};
 use millrace_clickhouse::INSERT_BYTES_MAX;
@@ -64,8 +62,6 @@ pub struct LaneOutput {
     pub shipped: watch::Sender<Position>,
     /// Position below which all person updates are in ClickHouse: never below `shipped`.
     pub updates_shipped: watch::Sender<Position>,
-    /// Release of the log's segments.
-    pub retention: Arc<Retention>,
     /// Findings of opening the log.
     pub recovery: Recovery,
 }
@@ -223,15 +219,12 @@ fn open_lane(
     let failed = Arc::new(AtomicBool::new(false));
     let ended_well = Arc::new(AtomicBool::new(false));
     let is_log_full = Arc::new(AtomicBool::new(false));
-    let import_counter = ImportCounter::from(handle.opened_at());
-    let retention = Arc::new(Retention::default());
     let thread = commit::start(commit::CommitLane {
         id: lane,
         log,
         receiver,
         stop: sender.clone(),
         synced: synced_sender,
-        import_counter: import_counter.clone(),
         failed: Arc::clone(&failed),
         ended_well: Arc::clone(&ended_well),
         is_log_full: Arc::clone(&is_log_full),
@@ -249,8 +242,6 @@ fn open_lane(
         is_log_full,
         shipped: shipped_receiver,
         updates_shipped: updates_receiver,
-        import_counter,
-        retention: Arc::clone(&retention),
     };
     Ok((
         input,
@@ -261,7 +252,6 @@ fn open_lane(
             synced,
             shipped,
             updates_shipped,
-            retention,
             recovery,
         },
     ))

@@ -36,7 +36,6 @@
 //! | a request | the process ends | pipeline | 503 | `shutting_down` | both |
 //! | a request | its parser would need more memory than all may have | `offload` | 413 | `body_too_complex` | after |
 //! | a request | its key, or the quota of its import, cannot be looked up | `keys`, `import_quota` | 503 | `catalog_unavailable` | after |
-//! | an import | those of before cannot be counted, by a bug | `import_quota` | 503 | `imports_stopped` | after |
 //! | an import | its organization may not import | `import_quota` | 403 | `payment_required` | after |
 //! | an import | it has more events than may ever come in a minute | `import_quota` | 413 | `batch_exceeds_rate` | after |
 //! | an import | the project has fewer events left | `import_quota` | 429 | `migration_volume_exceeded` | after |

@@ -127,8 +127,7 @@ impl Admission {
     ) -> Result<Option<ImportReservation>, ApiError> {
         let import_quota = &self.process.deps.import_quota;
         let admitted = match u64::from(parsed.accepted) {
-            // Nothing is to be counted; but what is stored now is kept for as long as the rest.
-            0 => import_quota.check_counted().map(|()| None),
+            0 => Ok(None),
             events => import_quota
                 .admit(parsed.project_id, events)
                 .await

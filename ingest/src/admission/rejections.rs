@@ -169,14 +169,6 @@ fn of_import(refusal: ImportRefusal, retry_after_seconds: u32) -> ApiError {
                  again.",
             )
         },
-        ImportRefusal::NotCounted => ApiError {
-            retry_after_seconds: Some(retry_after_seconds),
-            ..ApiError::unavailable(
-                "imports_stopped",
-                "The server cannot count imported events until its operator has repaired it, so it accepts \
-                 none; nothing of the request was stored. Send the request again later, or to another node.",
-            )
-        },
     }
 }
 
@@ -230,7 +222,7 @@ mod tests {
     use std::path::Path;
 
     /// One rejection of every kind.
-    const ALL: [Rejection; 22] = [
+    const ALL: [Rejection; 21] = [
         Rejection::Starting,
         Rejection::TooManyConnections,
         Rejection::Overloaded,
@@ -253,7 +245,6 @@ mod tests {
             per_minute: 1,
         }),
         Rejection::Import(ImportRefusal::Unavailable),
-        Rejection::Import(ImportRefusal::NotCounted),
         Rejection::Months(MonthLimitRefusal::TooMany { months: 121 }),
         Rejection::Months(MonthLimitRefusal::Later {
             retry_after_seconds: 7,
@@ -281,8 +272,7 @@ mod tests {
                 | ImportRefusal::TooLarge { .. }
                 | ImportRefusal::Volume { .. }
                 | ImportRefusal::Rate { .. }
-                | ImportRefusal::Unavailable
-                | ImportRefusal::NotCounted,
+                | ImportRefusal::Unavailable,
             ) => "after",
             Rejection::Months(
                 MonthLimitRefusal::TooMany { .. } | MonthLimitRefusal::Later { .. },
@@ -355,8 +345,7 @@ mod tests {
                 | ImportRefusal::TooLarge { .. }
                 | ImportRefusal::Volume { .. }
                 | ImportRefusal::Rate { .. }
-                | ImportRefusal::Unavailable
-                | ImportRefusal::NotCounted,
+                | ImportRefusal::Unavailable,
             )
             | Rejection::Months(
                 MonthLimitRefusal::TooMany { .. } | MonthLimitRefusal::Later { .. },

@@ -3,154 +3,150 @@
 //! Each event that the node was leased is available, in a request under way, counted or given back;
 //! so the node holds what it was leased less what is counted and what went back.
 
-use super::project_tokens::{Demand, ProjectTokens};
-use super::refusal::{CatalogDecision, ImportRefusal};
+use super::project::Project;
+use super::refusal::CatalogDecision;
 use millrace_catalog::{LeaseDecision, LeaseReport};
-use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
+/// Time after the catalog's last answer from which nothing is admitted; at the catalog the lease
+/// expires after twice as long.
+const UNHEARD_MAX: Duration = Duration::from_secs(10);
 /// Ticks, a second each, without an import after which a project's lease goes back.
 const IDLE_TICKS: u32 = 3;
 /// Leases that make up a minute of the project's rate.
 const LEASES_PER_MINUTE: u64 = 8;
 
+/// Reason to renew a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A request for so many events finds too few tokens.
+    Request(u64),
+    /// A lease is nearly used up.
+    Refill,
+    /// A second has passed.
+    Tick,
+    /// The process stops: everything goes back.
+    Stop,
+}
+
 /// Quota lease of one project on this node.
 #[derive(Debug)]
 pub struct QuotaLease {
-    project: Arc<ProjectTokens>,
-    /// Events that were counted before the start.
-    counted_before: i64,
     /// Events leased and not given back, since the start.
     owned: i64,
     /// Events counted since the start that the catalog has been told of.
     reported: i64,
     /// Last answer of the catalog.
     decision: LeaseDecision,
+    answered_at: Instant,
     idle_ticks: u32,
     /// True if tokens went back since the last report.
     has_returned: bool,
-    /// Requests that waited at the last report.
-    asked: usize,
 }
 
 impl QuotaLease {
-    /// Lease of nothing, of a project of which `counted_before` events were counted before.
-    pub fn new(project: Arc<ProjectTokens>, counted_before: i64) -> Self {
+    /// Returns a lease of nothing.
+    pub fn new() -> Self {
         Self {
-            project,
-            counted_before,
             owned: 0,
             reported: 0,
             decision: LeaseDecision::default(),
+            answered_at: Instant::now(),
             idle_ticks: 0,
             has_returned: false,
-            asked: 0,
         }
     }
 
-    /// Report for the catalog, if there is anything to report. `counted` is since the start;
-    /// `is_timer_tick` says that a second has passed.
-    pub fn report(&mut self, counted: i64, is_timer_tick: bool) -> Option<LeaseReport> {
-        let demand = self.project.serve_waiters();
-        if is_timer_tick {
-            self.idle_ticks = match self.project.was_used() {
-                true => 0,
-                false => self.idle_ticks.saturating_add(1),
-            };
-        }
-        self.return_tokens(demand);
-        self.asked = demand.requests;
-        let held = self.held(counted);
-        let available = self.project.available();
-        let lease_report = LeaseReport {
-            counted: self.counted_before + counted,
-            held,
-            unused_micros: self.project.unused_micros(),
-            needed: signed(demand.sum.saturating_sub(available)),
-            needed_least: signed(demand.least.saturating_sub(available)),
-            stock: self.refill(available),
+    /// Report for the catalog, if there is anything to report.
+    pub fn report(&mut self, project: &Project, cause: Cause) -> Option<LeaseReport> {
+        self.idle_ticks = match cause {
+            Cause::Request(_) => 0,
+            Cause::Tick if project.was_used() => 0,
+            Cause::Tick => self.idle_ticks.saturating_add(1),
+            Cause::Refill | Cause::Stop => self.idle_ticks,
         };
-        let has_news = counted != self.reported || self.has_returned || self.asked > 0;
-        (has_news || lease_report.stock > 0 || (is_timer_tick && held > 0)).then_some(lease_report)
+        let is_unheard = self.answered_at.elapsed() > UNHEARD_MAX;
+        if is_unheard || self.idle_ticks >= IDLE_TICKS || cause == Cause::Stop {
+            self.withdraw(project, u64::MAX);
+        }
+        let counted = signed(project.tokens.counted());
+        let unused_micros = project.unused_micros();
+        let available = project.tokens.available();
+        let needed = match cause {
+            Cause::Request(events) => events.saturating_sub(available),
+            Cause::Refill | Cause::Tick | Cause::Stop => 0,
+        };
+        let stock = match cause {
+            Cause::Stop => 0,
+            Cause::Request(_) | Cause::Refill | Cause::Tick => self.refill(available),
+        };
+        let held = (self.owned - counted).max(0);
+        let has_changed = counted != self.reported || self.has_returned || held > 0;
+        let is_due = match cause {
+            Cause::Request(_) => needed > 0,
+            Cause::Refill => stock > 0 && project.waits_for_refill(),
+            Cause::Tick | Cause::Stop => stock > 0 || has_changed,
+        };
+        is_due.then_some(LeaseReport {
+            counted,
+            held,
+            available: signed(available),
+            unused_micros,
+            needed: signed(needed),
+            stock: signed(stock),
+        })
     }
 
-    /// Applies the catalog's answer to the last [`report`](Self::report). Returns true if there is
-    /// more to report at once.
-    pub fn apply(&mut self, counted: i64, decision: Option<LeaseDecision>) -> bool {
-        self.reported = counted;
+    /// Applies the catalog's answer to a [`report`](Self::report); `None`: there is no such project
+    /// any more.
+    pub fn apply(
+        &mut self,
+        project: &Project,
+        lease_report: LeaseReport,
+        decision: Option<LeaseDecision>,
+    ) {
+        self.answered_at = Instant::now();
+        self.reported = lease_report.counted;
         self.has_returned = false;
-        let latest = CatalogDecision::new(decision);
-        self.decision = decision.unwrap_or_else(|| LeaseDecision {
-            // There is no such project any more.
+        self.decision = decision.unwrap_or(LeaseDecision {
             give_back: i64::MAX,
             ..LeaseDecision::default()
         });
         let given = unsigned(self.decision.given);
         self.owned += signed(given);
-        self.project.add(given);
-        // Before a request is admitted by tokens that must not be used any more.
-        self.return_requested();
-        let asks_again = self.project.answer_waiters(latest, self.asked);
-        self.project.set_refill_level(self.lease_size() / 2);
-        // Other nodes wait for the tokens that go back.
-        asks_again || self.has_returned || self.decision.is_wanted
-    }
-
-    /// Refuses the requests that wait, as the catalog may not have received the report.
-    pub fn exchange_failed(&mut self) {
-        self.project.reject_waiters(ImportRefusal::Unavailable);
-    }
-
-    /// Gives all tokens up, as the catalog was silent for so long that it may lease them to others.
-    /// It is told so before another request is admitted.
-    pub fn expire(&mut self) {
-        self.withdraw(u64::MAX);
-    }
-
-    /// Last report, with which everything goes back.
-    pub fn close(&mut self, counted: i64) -> Option<LeaseReport> {
-        let back = self.project.withdraw(u64::MAX);
-        let held_before = self.held(counted);
-        // Nothing is under way any more.
-        self.owned = counted;
-        (counted != self.reported || held_before > 0 || back > 0).then_some(LeaseReport {
-            counted: self.counted_before + counted,
-            ..LeaseReport::default()
-        })
+        project.tokens.add(given);
+        self.withdraw(project, unsigned(self.decision.give_back));
+        project.note(CatalogDecision::new(decision));
+        project.set_refill_level(self.lease_size() / 2);
     }
 
     /// Events that may be used, or are being used.
-    pub fn held(&self, counted: i64) -> i64 {
-        (self.owned - counted).max(0)
+    pub fn held(&self, project: &Project) -> i64 {
+        (self.owned - signed(project.tokens.counted())).max(0)
     }
 
-    fn return_tokens(&mut self, demand: Demand) {
-        self.return_requested();
-        let is_idle = self.idle_ticks >= IDLE_TICKS;
-        if demand.sum == 0 && (is_idle || self.decision.is_wanted) {
-            self.withdraw(u64::MAX);
-        }
+    /// Events that were counted and not reported.
+    #[cfg(test)]
+    pub fn unreported(&self, project: &Project) -> i64 {
+        signed(project.tokens.counted()) - self.reported
     }
 
-    /// Gives back what the catalog asked for, as far as it is not used yet.
-    fn return_requested(&mut self) {
-        let requested = unsigned(self.decision.give_back);
-        let back = self.withdraw(requested);
-        self.decision.give_back = signed(requested - back);
-    }
-
-    fn withdraw(&mut self, events_max: u64) -> u64 {
-        let back = self.project.withdraw(events_max);
+    /// Withdraws tokens, to be returned by the next report.
+    fn withdraw(&mut self, project: &Project, events_max: u64) {
+        let back = project.tokens.withdraw(events_max);
         self.owned -= signed(back);
         self.has_returned |= back > 0;
-        back
     }
 
     /// Events to ask for in advance.
-    fn refill(&self, available: u64) -> i64 {
+    fn refill(&self, available: u64) -> u64 {
         let lease_size = self.lease_size();
         let is_in_use = self.idle_ticks == 0 && self.decision.is_allowed;
-        let asks = is_in_use && !self.decision.is_wanted && available < lease_size / 2;
-        signed(if asks { lease_size - available } else { 0 })
+        match is_in_use && available < lease_size / 2 {
+            true => lease_size - available,
+            false => 0,
+        }
     }
 
     fn lease_size(&self) -> u64 {
@@ -164,4 +160,53 @@ fn signed(events: u64) -> i64 {
 
 fn unsigned(events: i64) -> u64 {
     u64::try_from(events).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_rows::{ProjectId, SystemClock};
+    use std::sync::Arc;
+
+    const TICK: Duration = Duration::from_secs(1);
+
+    /// Project with a lease of a hundred events.
+    fn leased() -> (Project, QuotaLease) {
+        let project = Project::new(ProjectId(7), Arc::new(SystemClock));
+        let mut lease = QuotaLease::new();
+        let decision = LeaseDecision {
+            given: 100,
+            per_minute: 800,
+            is_allowed: true,
+            ..LeaseDecision::default()
+        };
+        lease.apply(&project, LeaseReport::default(), Some(decision));
+        (project, lease)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tokens_are_used_for_ten_seconds_without_the_catalog() {
+        for (passed, available) in [(UNHEARD_MAX, 70), (UNHEARD_MAX + TICK, 0)] {
+            let (project, mut lease) = leased();
+            let reservation = project.reserve(30).unwrap();
+            tokio::time::advance(passed).await;
+            let lease_report = lease.report(&project, Cause::Tick).unwrap();
+            assert_eq!(lease_report.available, available, "after {passed:?}");
+            assert_eq!(lease_report.held, available + 30, "after {passed:?}");
+            drop(reservation);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_project_gives_its_lease_back_and_then_reports_nothing() {
+        let (project, mut lease) = leased();
+        let held = [100, 100, 0].map(Some);
+        for held in held {
+            let lease_report = lease.report(&project, Cause::Tick);
+            assert_eq!(lease_report.map(|it| it.held), held);
+        }
+        let decision = Some(LeaseDecision::default());
+        lease.apply(&project, LeaseReport::default(), decision);
+        assert_eq!(lease.report(&project, Cause::Tick), None);
+    }
 }

@@ -3,7 +3,7 @@
 use millrace_catalog::LeaseDecision;
 use std::time::{Duration, Instant};
 
-/// Time in which other nodes give back what they do not need, in seconds: they report every second.
+/// Time in which other nodes use or give back what they hold, in seconds.
 const GIVE_BACK_SECONDS: i64 = 3;
 /// Time for which an answer of the catalog counts: a project is asked about once a second, however
 /// many requests are refused.
@@ -33,14 +33,12 @@ pub enum ImportRefusal {
     },
     /// The catalog does not answer.
     Unavailable,
-    /// What an earlier start imported cannot be counted, as counting it panics.
-    NotCounted,
 }
 
 /// Last decision of the catalog on a project.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogDecision {
-    /// `None` if there is no such project any more.
+    /// `None` if there is no such project any more, or the catalog did not answer.
     decision: Option<LeaseDecision>,
     at: Instant,
 }

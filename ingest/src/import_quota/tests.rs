@@ -1,15 +1,17 @@
 //! Tests of nodes with logs of their own and one catalog: they import at the same time, are killed,
 //! start again.
+//!
+//! The catalog's clock is the test's, so leases expire when a test says so.
 
-use super::lease_renewer::Recount;
 use super::{ImportQuota, ImportRefusal, RunningImportQuota};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, MigrationState,
+    Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, HistoricalMigrations,
+    MigrationState, NodeStarts, Nodes,
 };
-use millrace_pipeline::{Ack, LogPanic, Pipeline, PipelineError, PipelineOptions, Running};
+use millrace_pipeline::{Ack, Pipeline, PipelineError, PipelineOptions, Running};
 use millrace_rows::{
-    Batch, EventRow, Lane, Micros, Month, ProjectId, RowGroup, RowKey, SystemClock, Table,
+    Batch, Clock, EventRow, Lane, Micros, Month, ProjectId, RowGroup, RowKey, Table, TestClock,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -21,12 +23,15 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 const NODES: usize = 3;
+/// Time after which a lease has expired.
+const EXPIRED_AFTER_MICROS: i64 = 21_000_000;
 /// Time that anything may take before a test fails.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Project with an approval.
 struct TestEnv {
     database: TestDatabase,
+    clock: TestClock,
     catalog: Catalog,
     organization_id: Uuid,
     project_id: ProjectId,
@@ -36,7 +41,13 @@ struct TestEnv {
 
 impl TestEnv {
     async fn new(database: TestDatabase, total_events: i64) -> Self {
-        let catalog = Catalog::open(database.url()).await.unwrap();
+        let clock = TestClock::at(Micros(1_790_000_000_000_000));
+        let catalog = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()));
+        let catalog = catalog.await.unwrap();
+        // With another node running, a start ends no leases.
+        let starts = NodeStarts::default();
+        let other = Nodes::new(&catalog).register("elsewhere", "host", &starts);
+        other.await.unwrap();
         let made = catalog.bootstrap(BootstrapOptions::default()).await;
         let made = made.unwrap().unwrap();
         let grant = HistoricalGrant {
@@ -46,9 +57,12 @@ impl TestEnv {
             note: None,
         };
         let operator = Actor::command_line();
-        let granted = catalog.grant_historical_migration(&operator, grant).await;
+        let granted = HistoricalMigrations::new(&catalog)
+            .grant(&operator, grant)
+            .await;
         Self {
             database,
+            clock,
             catalog,
             organization_id: made.organization_id,
             project_id: made.project_id,
@@ -58,19 +72,19 @@ impl TestEnv {
     }
 
     async fn node(&self, number: usize) -> Node {
-        self.node_with(number, Pipeline::recount_imports).await
+        let catalog = Catalog::open_with_clock(self.database.url(), Arc::new(self.clock.clone()));
+        Node::start(self, catalog.await.unwrap(), number).await
     }
 
-    /// Starts a node that counts the imports of its earlier starts in this way.
-    async fn node_with(&self, number: usize, recount: Recount) -> Node {
-        let catalog = Catalog::open(self.database.url()).await.unwrap();
-        Node::start(self, catalog, number, recount).await
+    /// Passes so much time that all leases have expired.
+    fn expire_leases(&self) {
+        self.clock
+            .set(Micros(self.clock.now().0 + EXPIRED_AFTER_MICROS));
     }
 
     async fn migration(&self) -> HistoricalMigration {
-        let found = self
-            .catalog
-            .historical_migration(self.organization_id, self.migration);
+        let found =
+            HistoricalMigrations::new(&self.catalog).get(self.organization_id, self.migration);
         found.await.unwrap().unwrap()
     }
 
@@ -98,13 +112,12 @@ struct Node {
 }
 
 impl Node {
-    async fn start(env: &TestEnv, catalog: Catalog, number: usize, recount: Recount) -> Self {
+    async fn start(env: &TestEnv, catalog: Catalog, number: usize) -> Self {
         let log_dir = env.dir.path().join(number.to_string());
         let (pipeline, running) = open_log(&log_dir).await;
         let name = format!("node {number}");
-        let clock = Arc::new(SystemClock);
-        let (import_quota, lease_renewer) =
-            ImportQuota::start_with(catalog, pipeline.clone(), name, clock, recount);
+        let clock = Arc::new(env.clock.clone());
+        let (import_quota, lease_renewer) = ImportQuota::start(catalog, name, clock);
         Self {
             import_quota,
             lease_renewer,
@@ -150,12 +163,21 @@ impl Node {
         self.lease_renewer.stop().await;
     }
 
-    /// Ends without a report to the catalog, as a killed process does.
-    async fn kill(self) {
+    /// Ends without a report to the catalog, as a killed process does; returns the events of its
+    /// lease, and those that it stored and did not report.
+    async fn kill(self) -> (u64, u64) {
+        let leased = self.import_quota.0.project(self.project_id);
+        let lease = leased.lease.lock().await;
+        let lost = [
+            lease.held(&leased.project),
+            lease.unreported(&leased.project),
+        ];
         self.lease_renewer.abort().await;
         tokio::task::spawn_blocking(|| self.running.stop())
             .await
             .unwrap();
+        let [held, unreported] = lost.map(|events| u64::try_from(events).unwrap());
+        (held, unreported)
     }
 }
 
@@ -235,15 +257,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 5..40)
 }
 
-/// Plays the steps: what was stored is counted, never more than was approved, and at the end the
-/// rest can be imported to the last event.
+/// Plays the steps: never more is stored than was approved, and at the end the rest can be imported
+/// to the last event, but for the leases of nodes that were killed.
 async fn play(database: TestDatabase, total: u64, steps: &[Step]) {
     let env = TestEnv::new(database, i64::try_from(total).unwrap()).await;
     let mut nodes = Vec::new();
     for number in 0..NODES {
         nodes.push(Some(env.node(number).await));
     }
-    let mut stored = 0;
+    let (mut stored, mut forfeited, mut uncounted) = (0, 0, 0);
     for step in steps {
         match *step {
             Step::Import {
@@ -260,7 +282,9 @@ async fn play(database: TestDatabase, total: u64, steps: &[Step]) {
                 }
             }
             Step::Kill(number) => {
-                nodes[number].take().unwrap().kill().await;
+                let (held, unreported) = nodes[number].take().unwrap().kill().await;
+                forfeited += held;
+                uncounted += unreported;
                 nodes[number] = Some(env.node(number).await);
             }
             Step::Restart(number) => {
@@ -269,22 +293,23 @@ async fn play(database: TestDatabase, total: u64, steps: &[Step]) {
             }
             Step::Rest => tokio::time::sleep(Duration::from_millis(30)).await,
         }
-        assert!(stored <= total, "{stored} of {total}");
+        assert!(stored + forfeited <= total, "{stored} of {total}");
     }
-    env.until_imported(stored).await;
-    let last = nodes[0].as_mut().unwrap();
-    let refused = last.import_patiently(total - stored + 1).await;
-    assert!(
-        matches!(refused, Err(ImportRefusal::Volume { .. })),
-        "{refused:?}"
-    );
-    if total > stored {
-        last.import_patiently(total - stored).await.unwrap();
-    }
-    env.until_imported(total).await;
     for node in nodes.into_iter().flatten() {
         node.stop().await;
     }
+    env.until_imported(stored - uncounted).await;
+    // Those of killed nodes.
+    env.expire_leases();
+    let mut last = env.node(0).await;
+    let left = total - forfeited - stored;
+    let refused = last.import_patiently(left + 1).await;
+    assert_eq!(refused, Err(ImportRefusal::Volume { left }));
+    if left > 0 {
+        last.import_patiently(left).await.unwrap();
+    }
+    last.stop().await;
+    env.until_imported(total - forfeited - uncounted).await;
     assert_eq!(env.migration().await.state, MigrationState::Finished);
 }
 
@@ -342,30 +367,35 @@ async fn concurrent_requests_import_the_approved_events_and_not_one_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_recount_that_panics_stops_imports_and_loses_none_of_the_count() {
-    let env = TestEnv::new(TestDatabase::sqlite(), 10).await;
+async fn a_killed_node_forfeits_its_lease_and_its_next_start_imports_the_rest() {
+    let env = TestEnv::new(TestDatabase::sqlite(), 1_000).await;
     let mut node = env.node(0).await;
-    node.import_patiently(3).await.unwrap();
-    node.kill().await;
-    let panicking: Recount = |_, at| {
-        let reason = "a mistake of ours".to_owned();
-        Err(LogPanic { at, reason }.into())
+    // The first request is leased what it needs, the second one a stock as well.
+    for events in [1, 20] {
+        node.import_patiently(events).await.unwrap();
+    }
+    let (held, unreported) = node.kill().await;
+    assert!((1..=500).contains(&held), "{held}");
+    let mut node = env.node(0).await;
+    // Another node might use the lease, for all that the catalog knows.
+    env.expire_leases();
+    let rest = 1_000 - 21 - held;
+    node.import_patiently(rest).await.unwrap();
+    let refused = node.import_patiently(1).await;
+    assert_eq!(refused, Err(ImportRefusal::Volume { left: 0 }));
+    node.stop().await;
+    env.until_imported(1_000 - held - unreported).await;
+    // More can be approved.
+    let grant = HistoricalGrant {
+        project_id: env.project_id,
+        total_events: i64::try_from(held).unwrap(),
+        events_per_minute: 100_000_000,
+        note: None,
     };
-    let mut stopped = env.node_with(0, panicking).await;
-    for _ in 0..2 {
-        let refused = stopped.import_patiently(1).await;
-        assert_eq!(refused, Err(ImportRefusal::NotCounted));
-    }
-    let reason = stopped.import_quota.failure().unwrap();
-    for part in ["in the historical log", ".log", "a mistake of ours"] {
-        assert!(reason.contains(part), "{part} is not in: {reason}");
-    }
-    // It goes on beside live events until it is told to stop.
-    stopped.stop().await;
+    let operator = Actor::command_line();
+    let granted = HistoricalMigrations::new(&env.catalog).grant(&operator, grant);
+    granted.await.unwrap();
     let mut node = env.node(0).await;
-    env.until_imported(3).await;
-    node.import_patiently(7).await.unwrap();
-    assert_eq!(node.import_quota.failure(), None);
-    env.until_imported(10).await;
+    node.import_patiently(held).await.unwrap();
     node.stop().await;
 }

@@ -3,6 +3,7 @@
 
 use super::answers::{CatalogUnavailable, StaleKeys, lock};
 use super::cache::{KeyCache, Keys};
+use millrace_catalog::ProjectKeys;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,7 +84,7 @@ impl Keys {
             let (catalog, asked) = (self.0.catalog.clone(), keys.to_vec());
             let living = async move {
                 let keys: Vec<&str> = asked.iter().map(|key| &**key).collect();
-                catalog.living_project_keys(&keys).await
+                ProjectKeys::new(&catalog).filter_living(&keys).await
             };
             let Ok(living) = self.0.ask(living).await else {
                 let unchecked = known.iter().skip(round * RECHECKED_MAX);
@@ -103,7 +104,7 @@ impl Keys {
         let keys_max = IMPORTED_MAX as u64 + 1;
         let keys = self
             .0
-            .ask(async move { catalog.imported_project_keys(keys_max).await })
+            .ask(async move { ProjectKeys::new(&catalog).list_imported(keys_max).await })
             .await;
         let Ok(keys) = keys else { return };
         let mut imported = lock(&self.0.imported);

@@ -8,6 +8,7 @@
 use super::answers::{Found, QUERY_TIMEOUT, RETRY_MICROS, lock};
 use super::cache::{KeyCache, Keys};
 use super::memo;
+use millrace_catalog::ProjectKeys;
 use millrace_rows::ProjectId;
 use moka::ops::compute::Op;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ impl KeyCache {
     /// Notes all projects that wait.
     async fn note_all(self: Arc<Self>) {
         while let Some((project_id, key)) = self.next_waiting() {
-            let noting = self.catalog.note_first_event(project_id);
+            let noting = ProjectKeys::new(&self.catalog).note_first_event(project_id);
             match tokio::time::timeout(QUERY_TIMEOUT, noting).await {
                 Ok(Ok(())) => {
                     self.mark_noted(&key);

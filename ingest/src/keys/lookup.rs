@@ -5,6 +5,7 @@ use super::answers::{
     UNKNOWN_MICROS, Validity, lock,
 };
 use super::cache::{KeyCache, Keys};
+use millrace_catalog::ProjectKeys;
 use millrace_parse::{KeyLookup, Project};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -104,7 +105,7 @@ impl Lookup {
     async fn ask(&self) -> LookupResult {
         loop {
             let generation = self.shared.generation.load(Ordering::Acquire);
-            let row = self.shared.catalog.project_by_key(&self.key);
+            let row = ProjectKeys::new(&self.shared.catalog).find(&self.key);
             let row = self.shared.ask(row).await?;
             if let Some(row) = row {
                 let organizations = &self.shared.organizations;

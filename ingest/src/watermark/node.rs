@@ -9,7 +9,7 @@ use super::node_watermarks::NodeWatermarks;
 use super::request_epochs::RequestEpochs;
 use crate::metrics;
 use millrace_catalog::{
-    Catalog, IngestNode, NodeStarts, Published, RegisterError, UtcTime, Watermarks,
+    Catalog, IngestNode, NodeStarts, Nodes, Published, RegisterError, UtcTime, Watermarks,
 };
 use millrace_pipeline::Pipeline;
 use millrace_rows::{Clock, Micros, shown};
@@ -176,8 +176,8 @@ impl RunningNode {
         let min_created_at = min_created_at.unwrap_or_else(|| self.clock.now());
         let mut reason = "it does not answer".to_owned();
         let telling = async {
-            while let Err(error) = catalog
-                .stop_ingest_node(name, starts, min_created_at.into())
+            while let Err(error) = Nodes::new(catalog)
+                .stop(name, starts, min_created_at.into())
                 .await
             {
                 reason = error.to_string();
@@ -203,7 +203,7 @@ impl NodeRecord {
             host,
             starts,
         } = self;
-        let registered = catalog.register_ingest_node(name, host, starts);
+        let registered = Nodes::new(catalog).register(name, host, starts);
         Ok(registered
             .await?
             .map(|UtcTime(min_created_at)| Micros(min_created_at)))
@@ -280,7 +280,7 @@ impl Publisher {
             starts,
             ..
         } = &self.record;
-        let publishing = catalog.publish_watermarks(name, starts, watermarks);
+        let publishing = Nodes::new(catalog).publish(name, starts, watermarks);
         match publishing.await? {
             Published::Done => return Ok(true),
             Published::Taken(other) => return Err(RegisterError::Taken(other)),

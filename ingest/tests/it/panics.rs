@@ -67,15 +67,12 @@ async fn a_panic_of_the_watermark_or_its_publisher_is_reported() {
 async fn a_panic_of_the_lease_renewer_is_reported() {
     let database = TestDatabase::sqlite();
     let catalog = Catalog::open_with_clock(database.url(), Arc::new(NotForTasks));
-    let (_dir, pipeline, running) = pipeline();
     let (_import_quota, mut lease_renewer) = ImportQuota::start(
         catalog.await.unwrap(),
-        pipeline,
         "a".to_owned(),
         Arc::new(SystemClock),
     );
     let failed = tokio::time::timeout(SOON, lease_renewer.failed()).await;
     let reason = failed.expect("it is told");
     assert!(reason.contains("no longer counted"), "{reason}");
-    running.stop();
 }

@@ -3,8 +3,8 @@
 use crate::client::{Client, TestResponse};
 use crate::rows::{Stored, read_rows};
 use millrace_catalog::{
-    Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, NewProject,
-    ProjectId, features,
+    Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration,
+    HistoricalMigrations, NewProject, Organizations, ProjectId, Projects, features,
 };
 use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::{self, NodeWatermarks, RequestEpochs};
@@ -220,7 +220,7 @@ impl TestEnv {
             note: None,
         };
         let operator = Actor::command_line();
-        let granted = self.catalog.grant_historical_migration(&operator, grant);
+        let granted = HistoricalMigrations::new(&self.catalog).grant(&operator, grant);
         self.catalog.runtime().block_on(granted).unwrap()
     }
 
@@ -228,8 +228,12 @@ impl TestEnv {
     pub fn other_organization(&self) -> String {
         let (catalog, system) = (&self.catalog, Actor::system());
         let created = async {
-            let other = catalog.create_organization(&system, "Another", None).await;
-            let projects = catalog.list_projects(Some(other.unwrap().id)).await;
+            let other = Organizations::new(catalog)
+                .create(&system, "Another", None)
+                .await;
+            let projects = Projects::new(catalog)
+                .list_all(Some(other.unwrap().id))
+                .await;
             projects.unwrap().remove(0).api_token.unwrap()
         };
         catalog.runtime().block_on(created)
@@ -237,7 +241,7 @@ impl TestEnv {
 
     /// Reads a migration from the catalog.
     pub fn migration(&self, id: Uuid) -> HistoricalMigration {
-        let found = self.catalog.historical_migration(self.organization_id, id);
+        let found = HistoricalMigrations::new(&self.catalog).get(self.organization_id, id);
         let found = self.catalog.runtime().block_on(found).unwrap();
         found.unwrap()
     }
@@ -252,7 +256,7 @@ impl TestEnv {
         };
         let (catalog, operator) = (&self.catalog, Actor::command_line());
         let switched =
-            catalog.set_organization_features(&operator, self.organization_id, &on, &off);
+            Organizations::new(catalog).set_features(&operator, self.organization_id, &on, &off);
         catalog.runtime().block_on(switched).unwrap();
     }
 
@@ -338,12 +342,8 @@ async fn started(
     let request_epochs = RequestEpochs::new(options.min_created_at);
     let clock: Arc<dyn Clock> = Arc::new(clock);
     let (catalog, made) = catalog(database, Arc::clone(&clock)).await;
-    let (import_quota, running_import_quota) = ImportQuota::start(
-        catalog.clone(),
-        pipeline.clone(),
-        "node".to_owned(),
-        Arc::clone(&clock),
-    );
+    let (import_quota, running_import_quota) =
+        ImportQuota::start(catalog.clone(), "node".to_owned(), Arc::clone(&clock));
     let deps = Deps {
         keys: Keys::new(catalog.clone()),
         import_quota,
@@ -387,7 +387,7 @@ async fn catalog(database: &str, clock: Arc<dyn Clock>) -> (Catalog, Bootstrap) 
     let mut other = NewProject::named("Another");
     other.key = Some(OTHER_KEY.to_owned());
     let (system, organization) = (Actor::system(), made.organization_id);
-    let created = catalog.create_project(&system, organization, other);
+    let created = Projects::new(&catalog).create(&system, organization, other);
     created.await.unwrap();
     (catalog, made)
 }

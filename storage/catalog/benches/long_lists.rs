@@ -19,8 +19,9 @@ mod seed;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, Actor, Caller, Catalog, ExportPlace, NewPersonalKey, NewRole,
-    NewUser, PageRequest, RoleFilter, Scopes,
+    ActivityFilter, ActivityLog, ActivityScope, Actor, BatchExports, Caller, Catalog, Domains,
+    ExportPlace, Invites, Members, NewPersonalKey, NewRole, NewUser, Organizations, PageRequest,
+    PersonalKeys, Projects, ProxyRecords, RoleFilter, Roles, Scopes, Users,
 };
 use seed::{Sizes, add_lists};
 use std::time::{Duration, Instant};
@@ -63,11 +64,11 @@ async fn acme(catalog: &Catalog) -> (Caller, Uuid) {
         first_name: "Ann".to_owned(),
         last_name: String::new(),
     };
-    let ann = catalog.create_user(new).await.unwrap();
+    let ann = Users::new(catalog).create(new).await.unwrap();
     let system = Actor::system();
-    let made = catalog.create_organization(&system, "Acme", Some(ann.id));
+    let made = Organizations::new(catalog).create(&system, "Acme", Some(ann.id));
     let here = made.await.unwrap().id;
-    let role = catalog.create_role(&system, here, NewRole::named("Everybody"));
+    let role = Roles::new(catalog).create(&system, here, NewRole::named("Everybody"));
     role.await.unwrap();
     let new = NewPersonalKey {
         email: ann.email,
@@ -76,8 +77,14 @@ async fn acme(catalog: &Catalog) -> (Caller, Uuid) {
         expires_at: None,
         scoped_organizations: None,
     };
-    let key = catalog.create_personal_key(&system, new).await.unwrap();
-    let caller = catalog.authenticate(key.value.expose()).await.unwrap();
+    let key = PersonalKeys::new(catalog)
+        .create(&system, new)
+        .await
+        .unwrap();
+    let caller = PersonalKeys::new(catalog)
+        .authenticate(key.value.expose())
+        .await
+        .unwrap();
     (caller.unwrap(), here)
 }
 
@@ -99,7 +106,7 @@ const fn page(offset: u64) -> PageRequest {
 }
 
 async fn people(catalog: &Catalog, here: Uuid) {
-    let read = |page| catalog.members_of(here, None, page);
+    let read = |page| Members::new(catalog).list(here, None, page);
     time!("members, first 100", read(page(0)));
     time!("members, 100 in the middle", read(page(50_000)));
     time!("members, last 100", read(page(99_900)));
@@ -107,36 +114,48 @@ async fn people(catalog: &Catalog, here: Uuid) {
     let address = Some("crowd77777@example.com");
     time!(
         "members, by address",
-        catalog.members_of(here, address, page(0))
+        Members::new(catalog).list(here, address, page(0))
     );
-    time!("invites, first 100", catalog.invites_of(here, page(0)));
-    time!("invites, last 100", catalog.invites_of(here, page(9_900)));
-    time!("domains, first 100", catalog.domains_of(here, page(0)));
+    time!(
+        "invites, first 100",
+        Invites::new(catalog).list(here, page(0))
+    );
+    time!(
+        "invites, last 100",
+        Invites::new(catalog).list(here, page(9_900))
+    );
+    time!(
+        "domains, first 100",
+        Domains::new(catalog).list(here, page(0))
+    );
     let small = RoleFilter {
         name: Some("r1".to_owned()),
         ..RoleFilter::default()
     };
-    time!("roles, by name", catalog.roles_of(here, &small, page(0)));
+    time!(
+        "roles, by name",
+        Roles::new(catalog).list(here, &small, page(0))
+    );
 }
 
 async fn things(catalog: &Catalog, caller: &Caller, here: Uuid) {
     time!(
         "projects, first 100",
-        catalog.projects_of(here, None, page(0))
+        Projects::new(catalog).list(here, None, page(0))
     );
     time!(
         "organizations, first 100",
-        catalog.organizations_of(caller, page(0))
+        Organizations::new(catalog).list_of(caller, page(0))
     );
     time!(
         "proxy records, first 100",
-        catalog.list_proxy_records(here, page(0))
+        ProxyRecords::new(catalog).list(here, page(0))
     );
     let place = ExportPlace {
         organization_id: here,
         project_id: None,
     };
-    let read = |page| catalog.list_batch_exports(place, page);
+    let read = |page| BatchExports::new(catalog).list(place, page);
     time!("exports, first 100", read(page(0)));
     time!("exports, all 1000", read(THOUSAND));
 }
@@ -156,11 +175,14 @@ async fn activity(catalog: &Catalog, here: Uuid) {
         item_id: Some("x".to_owned()),
         ..all.clone()
     };
-    time!("activity, first 100", catalog.list_activity(&all, page(0)));
-    let read = |offset| catalog.list_activity(&all, page(offset));
+    time!(
+        "activity, first 100",
+        ActivityLog::new(catalog).list(&all, page(0))
+    );
+    let read = |offset| ActivityLog::new(catalog).list(&all, page(offset));
     time!("activity, 100 in the middle", read(55_000));
     time!("activity, last 100", read(109_900));
-    let read = |filter| catalog.list_activity(filter, page(0));
+    let read = |filter| ActivityLog::new(catalog).list(filter, page(0));
     time!("activity, of a frequent scope", read(&many));
     time!("activity, of a rare scope", read(&few));
     time!("activity, of a busy item", read(&item));
@@ -168,9 +190,15 @@ async fn activity(catalog: &Catalog, here: Uuid) {
 
 async fn single_reads(catalog: &Catalog, caller: &Caller, here: Uuid) {
     let member = caller.user.uuid;
-    time!("one organization", catalog.organization_of(caller, here));
-    time!("access to an organization", catalog.access(caller, here));
-    time!("one member", catalog.member(here, member));
+    time!(
+        "one organization",
+        Organizations::new(catalog).get_of(caller, here)
+    );
+    time!(
+        "access to an organization",
+        Organizations::new(catalog).access(caller, here)
+    );
+    time!("one member", Members::new(catalog).get(here, member));
 }
 
 fn print(name: &str, mut took: Vec<Duration>) {

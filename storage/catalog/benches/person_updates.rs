@@ -17,7 +17,7 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ApplyOptions, BootstrapOptions, Catalog, PersonUpdate, ProjectId, UpdatePosition,
+    ApplyOptions, BootstrapOptions, Catalog, PersonStore, PersonUpdate, ProjectId, UpdatePosition,
 };
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Instant;
@@ -75,9 +75,9 @@ fn mixed(project: ProjectId, number: i64) -> PersonUpdate {
 
 async fn apply(catalog: &Catalog, mut updates: &[PersonUpdate]) {
     while !updates.is_empty() {
-        let from = catalog.person_progress().await.unwrap();
-        let applied = catalog
-            .apply_person_updates(&from, updates, ApplyOptions::default())
+        let from = PersonStore::new(catalog).progress().await.unwrap();
+        let applied = PersonStore::new(catalog)
+            .apply(&from, updates, ApplyOptions::default())
             .await
             .unwrap();
         updates = &updates[applied.unwrap().count..];
@@ -118,7 +118,7 @@ async fn main() {
     let began = Instant::now();
     let (mut last, mut count) = (None, 0);
     loop {
-        let page = catalog
+        let page = PersonStore::new(&catalog)
             .changed_persons(0, last.as_ref(), 500)
             .await
             .unwrap();

@@ -8,8 +8,8 @@ use crate::entities::{catalog_versions, organizations};
 use crate::error::{CatalogError, ChangeError};
 use crate::key::PersonalKey;
 use crate::level::Level;
-use crate::organizations::{insert_membership, insert_organization};
-use crate::personal_keys::{KeyConstraints, insert_personal_key, key_audit};
+use crate::organizations::{Organizations, insert_membership, insert_organization};
+use crate::personal_keys::{KeyConstraints, PersonalKeys, insert_personal_key, key_audit};
 use crate::projects::{CheckedProject, NewProject, insert_project};
 use crate::scopes::Scopes;
 use crate::users::{NewUser, checked_email, insert_user};
@@ -124,7 +124,8 @@ impl Catalog {
         let owner = insert_user(within, owner, None, now).await?;
         insert_membership(within, organization.id, owner.id, Level::Owner, now).await?;
         let project = insert_project(within, organization.id, project, now).await?;
-        self.organization_made(within, &Actor::System, &organization, &project)
+        Organizations::new(self)
+            .record_creation(within, &Actor::System, &organization, &project)
             .await?;
         let constraints = KeyConstraints {
             label: KEY_LABEL.to_owned(),
@@ -135,7 +136,8 @@ impl Catalog {
         let key =
             insert_personal_key(within, owner.id, &personal_api_key, constraints, now).await?;
         let audit = key_audit(Activity::Created, &key);
-        self.record_key_change(within, &Actor::System, audit, &key, None)
+        PersonalKeys::new(self)
+            .record_change(within, &Actor::System, audit, &key, None)
             .await?;
         self.keys_changed(within).await?;
         Ok(Some(Bootstrap {

@@ -266,8 +266,9 @@ impl Catalog {
         closed.map_err(|error| self.error(&error))
     }
 
-    /// Number of changes so far to the results of [`Catalog::project_by_key`]. A process that
-    /// caches results reads it once a second; if the number moved, its cache is in doubt.
+    /// Number of changes so far to the results of
+    /// [`ProjectKeys::find`](crate::ProjectKeys::find). A process that caches results reads it once
+    /// a second; if the number moved, its cache is in doubt.
     ///
     /// # Errors
     ///

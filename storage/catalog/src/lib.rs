@@ -31,6 +31,8 @@
 //! | `location` | location of the database, and classification of its errors |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for the caller |
 //!
+//! Operations on a resource are methods of a handle that borrows the catalog, as [`Roles`].
+//!
 //! Invariants:
 //!
 //! - A change of anything that the ingestion path caches increments the `keys` counter in the
@@ -92,20 +94,23 @@ mod transaction;
 mod users;
 
 pub use self::time::UtcTime;
-pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityScope};
+pub use activity::{
+    Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityLog, ActivityScope,
+};
 pub use actor::Actor;
 pub use batch_exports::{
-    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, BatchExportChange, BatchExportView,
-    CheckedDestination, ClaimedRun, DestinationChange, DestinationField, DestinationLimits,
-    DestinationSpec, ExportInterval, ExportLogFilter, ExportPlace, ExportWriter, FILE_FORMATS,
-    FieldKind, FieldNeed, IntervalError, NeededWhen, NewBatchExport, NewExportLog, NewRun,
-    OpenBackfill, PrunedRuns, RunCursor, RunFilter, RunOrder, RunOutcome, RunProgress,
-    RunRoundRobin, Sample, TAKE_BACK_MAX, UnknownExportValue, Unpaused,
+    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, Backfills, BatchExportChange,
+    BatchExportView, BatchExports, CheckedDestination, ClaimedRun, DestinationChange,
+    DestinationField, DestinationLimits, DestinationSpec, ExportInterval, ExportLogFilter,
+    ExportLogs, ExportPlace, ExportPlanner, ExportRuns, ExportWriter, FILE_FORMATS, FieldKind,
+    FieldNeed, IntervalError, NeededWhen, NewBatchExport, NewExportLog, NewRun, OpenBackfill,
+    PrunedRuns, RunCursor, RunFilter, RunOrder, RunOutcome, RunProgress, RunRoundRobin, Sample,
+    TAKE_BACK_MAX, UnknownExportValue, Unpaused,
 };
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
 pub use condition_locks::{ConditionLocks, ConditionOutcome};
-pub use domains::{DomainChange, NewDomain, SSO_ENFORCEMENTS};
+pub use domains::{DomainChange, Domains, NewDomain, SSO_ENFORCEMENTS};
 pub use email::email_key;
 pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::batch_export_backfills::Model as BatchExportBackfill;
@@ -131,40 +136,49 @@ pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation};
 pub use features::{FEATURES, Feature};
 pub use historical_migrations::{
-    HistoricalDecision, HistoricalGrant, LeaseDecision, LeaseReport, LogPlace,
-    NewHistoricalMigration, NodeCounts,
+    HistoricalDecision, HistoricalGrant, HistoricalMigrations, ImportQuotas, LeaseDecision,
+    LeaseReport, NewHistoricalMigration,
 };
-pub use idempotency::{IdempotencyClaim, ResponseOwners, ResponsesFull, StoredResponse};
+pub use idempotency::{
+    IdempotencyClaim, IdempotencyKeys, ResponseOwners, ResponsesFull, StoredResponse,
+};
 pub use ingest_nodes::{
-    NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Published, RegisterError, Watermarks,
+    NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Nodes, Published, RegisterError, Watermarks,
 };
-pub use invites::{Invite, InviteToken, Joined, NewInvite, OpenInvite, SentInvite};
+pub use invites::{Invite, InviteToken, Invites, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;
 pub use limits::CatalogLimits;
-pub use members::Member;
+pub use members::{Member, Members};
 pub use millrace_rows::ProjectId;
 
 /// Escaping of foreign texts before people are shown them.
 pub mod text {
     pub use millrace_rows::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
 }
-pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
+pub use cleanup::Cleanup;
+pub use organizations::{
+    Access, MemberOrganization, NewOrganization, OrganizationChange, Organizations,
+};
 pub use page::{Page, PageRequest};
-pub use personal_keys::{Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange};
+pub use personal_keys::{
+    Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange, PersonalKeys,
+};
 pub use persons::{
     AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, Growth, GrowthLimits,
-    LimitedProject, PersonBacklog, PersonProgress, PersonUpdate, RefusedMerge, UpdatePosition,
-    UpdateStats,
+    LimitedProject, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, RefusedMerge,
+    UpdatePosition, UpdateStats,
 };
 pub use plugins::{
     FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,
     PluginFamily, PluginFields, PluginFiles, PluginRelease, PluginUse, PluginView, PluginWriter,
-    SourceParseError, SourceParser, source_bytes,
+    Plugins, SourceParseError, SourceParser, source_bytes,
 };
-pub use projects::{NewProject, ProjectChange, ProjectKey};
-pub use proxy_records::ProxyRecordView;
-pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView};
+pub use projects::{
+    NewProject, ProjectChange, ProjectKey, ProjectKeyChanges, ProjectKeys, Projects,
+};
+pub use proxy_records::{ProxyRecordView, ProxyRecords};
+pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};
 pub use secrets::{SecretError, SecretKey};
 pub use stored_json::StoredJson;
-pub use users::NewUser;
+pub use users::{NewUser, Users};

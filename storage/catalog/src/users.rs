@@ -21,22 +21,34 @@ pub struct NewUser {
     pub last_name: String,
 }
 
-impl Catalog {
+/// Users of all organizations.
+#[derive(Clone, Copy, Debug)]
+pub struct Users<'a>(&'a Catalog);
+
+impl<'a> Users<'a> {
+    /// Returns a handle to the users in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl Users<'_> {
     /// Adds a user without any membership.
     ///
     /// # Errors
     ///
     /// The address is malformed, or taken.
-    pub async fn create_user(&self, new: NewUser) -> Result<users::Model, ChangeError> {
+    pub async fn create(self, new: NewUser) -> Result<users::Model, ChangeError> {
         let email = checked_email(&new.email)?;
         let new = NewUser {
             email: email.clone(),
             ..new
         };
-        match insert_user(&self.writer, new, None, self.now()).await {
+        match insert_user(&self.0.writer, new, None, self.0.now()).await {
             Ok(user) => Ok(user),
             Err(error) if is_duplicate(&error) => Err(ChangeError::EmailTaken(email)),
-            Err(error) => Err(self.error(&error).into()),
+            Err(error) => Err(self.0.error(&error).into()),
         }
     }
 
@@ -45,12 +57,12 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn user_by_email(&self, email: &str) -> Result<Option<users::Model>, CatalogError> {
+    pub async fn by_email(self, email: &str) -> Result<Option<users::Model>, CatalogError> {
         users::Entity::find()
             .filter(users::Column::Email.eq(Email::key_of(email)))
-            .one(&self.db)
+            .one(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))
+            .map_err(|error| self.0.error(&error))
     }
 
     /// Lists all users, oldest first.
@@ -58,12 +70,12 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_users(&self) -> Result<Vec<users::Model>, CatalogError> {
+    pub async fn list(self) -> Result<Vec<users::Model>, CatalogError> {
         users::Entity::find()
             .order_by_asc(users::Column::Id)
-            .all(&self.db)
+            .all(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))
+            .map_err(|error| self.0.error(&error))
     }
 }
 

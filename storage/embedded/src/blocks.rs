@@ -5,10 +5,14 @@ use std::io::{self, Read};
 use millrace_blocks::{BLOCK_HEADER_BYTES, BlockError, BlockHeader, split_block};
 
 use crate::exception::Exception;
+use crate::held_bytes::Reservation;
 
 /// Largest size a block's header may state, compressed or not; ClickHouse itself allows 1 GiB, its
 /// writers make 1 MiB.
 const BLOCK_BYTES_MAX: usize = 128 << 20;
+/// Memory of a reader that is in no budget: for both buffers, grown to twice the size of ordinary
+/// blocks.
+const BUFFERS_BYTES_FREE: usize = 5 << 20;
 
 /// Reads the decompressed content of consecutive blocks; each checksum is verified before any of
 /// its block's bytes are returned.
@@ -19,17 +23,20 @@ pub(crate) struct BlockReader<R> {
     raw: Vec<u8>,
     /// Number of bytes of `raw` already returned.
     returned: usize,
+    /// Memory of the buffers, once they are larger than ordinary blocks need.
+    reservation: Reservation,
 }
 
 // === impl BlockReader ===
 
 impl<R: Read> BlockReader<R> {
-    pub(crate) fn new(source: R) -> Self {
+    pub(crate) fn new(source: R, reservation: Reservation) -> Self {
         Self {
             source,
             compressed: Vec::new(),
             raw: Vec::new(),
             returned: 0,
+            reservation,
         }
     }
 
@@ -57,6 +64,7 @@ impl<R: Read> BlockReader<R> {
                 "TOO_LARGE_SIZE_COMPRESSED",
             ));
         };
+        self.reserve(header.covered_bytes, header.uncompressed_bytes)?;
         self.compressed.clear();
         self.compressed.extend_from_slice(&bytes);
         (&mut self.source)
@@ -67,6 +75,20 @@ impl<R: Read> BlockReader<R> {
         self.raw.resize(block.uncompressed_bytes(), 0);
         block.decompress_to(&mut self.raw).map_err(failure_of)?;
         Ok(true)
+    }
+
+    /// Reserves memory for a block of these sizes, if it is large.
+    fn reserve(&mut self, size: usize, raw_size: usize) -> io::Result<()> {
+        // Buffers stay as large as they were.
+        let bytes = self.compressed.capacity().max(size) + self.raw.capacity().max(raw_size);
+        if bytes <= BUFFERS_BYTES_FREE || self.reservation.reserve(bytes) {
+            return Ok(());
+        }
+        Err(failure(
+            241,
+            "Memory limit exceeded: large compressed blocks of others take all there is; send blocks of 1 MiB",
+            "MEMORY_LIMIT_EXCEEDED",
+        ))
     }
 }
 
@@ -136,11 +158,46 @@ mod tests {
     use millrace_blocks::{Compressor, seal, store_into};
 
     use super::*;
+    use crate::held_bytes::HeldBytes;
     use crate::upload::from_io;
 
-    fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    fn read_within(budget: &HeldBytes, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        BlockReader::new(bytes).read_to_end(&mut out).map(|_| out)
+        let mut reader = BlockReader::new(bytes, budget.reservation());
+        reader.read_to_end(&mut out).map(|_| out)
+    }
+
+    fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
+        read_within(&HeldBytes::new(0), bytes)
+    }
+
+    #[test]
+    fn large_blocks_share_a_budget_and_ordinary_ones_need_none() {
+        const ORDINARY_BYTES: usize = 1 << 20;
+        let budget = HeldBytes::new(24 << 20);
+        let length = |bytes: &[u8]| read_within(&budget, bytes).map(|raw| raw.len());
+        let (large, ordinary) = (one_block(20 << 20), one_block(ORDINARY_BYTES));
+        assert_eq!(length(&large).unwrap(), 20 << 20);
+        let mut of_others = budget.reservation();
+        assert!(of_others.reserve(24 << 20));
+        let error = length(&large).unwrap_err();
+        assert!(error.to_string().contains("MEMORY_LIMIT"), "{error}");
+        assert_eq!(length(&ordinary.repeat(3)).unwrap(), 3 * ORDINARY_BYTES);
+        drop(of_others);
+        assert_eq!(length(&large).unwrap(), 20 << 20);
+    }
+
+    /// One compressed block of zeros, however many.
+    fn one_block(raw_bytes: usize) -> Vec<u8> {
+        let data = lz4_flex::block::compress(&vec![0; raw_bytes]);
+        let covered_bytes = 9 + data.len() as u32;
+        let mut block = vec![0; 16];
+        block.push(0x82);
+        block.extend(covered_bytes.to_le_bytes());
+        block.extend((raw_bytes as u32).to_le_bytes());
+        block.extend(data);
+        seal(&mut block);
+        block
     }
 
     fn packed(raw: &[u8]) -> Vec<u8> {

@@ -9,7 +9,7 @@ use memchr::memmem;
 use crate::exception::Exception;
 
 /// Longest form body, bytes: the query and its parameters.
-pub(crate) const FORM_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const FORM_BYTES_MAX: usize = 16 << 20;
 
 /// Boundary of the form; `None` if the body is none.
 pub(crate) fn boundary(headers: &HeaderMap) -> Option<String> {

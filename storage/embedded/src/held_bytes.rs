@@ -1,5 +1,5 @@
-//! Memory of responses that are held back: all share one budget, and each keeps its part until it
-//! is sent or dropped.
+//! Budgets of memory: of responses that are held back, which keep their part until they are sent or
+//! dropped, and of what requests need before the engine reads them.
 
 use std::sync::Arc;
 
@@ -9,11 +9,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Bytes that all responses together may hold back.
 pub(crate) const HELD_BYTES_MAX: usize = 256 << 20;
 
-/// Budget of the bytes that responses hold back.
+/// Bytes that the texts and compressed blocks of all requests together may take, beside those of
+/// ordinary size.
+pub(crate) const REQUEST_BYTES_MAX: usize = 256 << 20;
+
+/// Budget that responses share, or requests.
 #[derive(Clone)]
 pub(crate) struct HeldBytes(Arc<Semaphore>);
 
-/// Part of the budget that one response has.
+/// Part of the budget that one response or request has.
 pub(crate) struct Reservation {
     budget: HeldBytes,
     permit: Option<OwnedSemaphorePermit>,

@@ -35,7 +35,10 @@ pub(crate) struct ServerState {
     pub(crate) sessions: Sessions,
     pub(crate) credentials: Credentials,
     pub(crate) statement_slots: Arc<Semaphore>,
+    /// Memory of responses that are held back.
     pub(crate) held_bytes: HeldBytes,
+    /// Memory of long texts and large compressed blocks of requests.
+    pub(crate) request_bytes: HeldBytes,
 }
 
 // === impl ServerState ===
@@ -146,6 +149,7 @@ impl ServerState {
             upload,
             encoding,
             form,
+            memory: self.request_bytes.clone(),
             started: started_sender,
         };
         let (engine, sessions) = (Arc::clone(&self.engine), self.sessions.clone());

@@ -15,7 +15,7 @@
 //!   kernel
 //! * `insert`, `select`, `statement`, `statement_progress`, `session`: execution of a statement
 //! * `connections`, `http`, `response`, `response_body`: the HTTP server
-//! * `held_bytes`, `send_limit`: memory and time of responses that are not read
+//! * `held_bytes`, `send_limit`: memory of requests and responses, time to read a response
 //! * [`testing`] (feature `testing`): a real engine for the tests of any crate
 #![deny(unsafe_code)]
 

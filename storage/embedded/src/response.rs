@@ -16,7 +16,7 @@ use millrace_blocks::Compressor;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::{sleep, timeout};
 
 use crate::engine::Engine;
@@ -33,6 +33,8 @@ const HOLD_BYTES: usize = 1 << 20;
 /// those for which others leave too little of [`HeldBytes`], which bounds memory.
 const HOLD_WAITING_BYTES: usize = 64 << 20;
 const READ_BYTES: usize = 256 << 10;
+/// Bytes that are compressed among other tasks of a thread, at most.
+const PACKED_BYTES_MAX: usize = 4 << 20;
 
 /// State shared by all responses to one request.
 #[derive(Clone)]
@@ -108,9 +110,17 @@ impl ResponseContext {
         if !self.compress {
             return output;
         }
-        let mut packed = Vec::new();
-        Compressor::new().compress_into(&output, &mut packed);
-        packed.into()
+        let pack = || {
+            let mut packed = Vec::new();
+            Compressor::new().compress_into(&output, &mut packed);
+            Bytes::from(packed)
+        };
+        // A long one takes a tenth of a second, in which its thread would serve nobody else.
+        if output.len() > PACKED_BYTES_MAX {
+            block_in_place(pack)
+        } else {
+            pack()
+        }
     }
 
     /// Streams a query's rows as the response.

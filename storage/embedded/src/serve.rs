@@ -17,7 +17,7 @@ use tokio::time::{interval, sleep, timeout};
 use crate::auth::Credentials;
 use crate::connections::{ConnectionGuard, Connections};
 use crate::engine::{Engine, PreparedEngine};
-use crate::held_bytes::{HELD_BYTES_MAX, HeldBytes};
+use crate::held_bytes::{HELD_BYTES_MAX, HeldBytes, REQUEST_BYTES_MAX};
 use crate::http::{STATEMENTS_MAX, ServerState};
 use crate::request::SEND_MAX_DEFAULT;
 use crate::send_limit::{SendLimit, SendLimited};
@@ -76,6 +76,7 @@ pub fn run(
             credentials,
             statement_slots: Arc::new(Semaphore::new(STATEMENTS_MAX)),
             held_bytes: HeldBytes::new(HELD_BYTES_MAX),
+            request_bytes: HeldBytes::new(REQUEST_BYTES_MAX),
         });
         on_ready(bound);
         serve(listener, &state, shutdown).await;

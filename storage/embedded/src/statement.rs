@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::exception::Exception;
 use crate::ffi::Connection;
 use crate::form::{FORM_BYTES_MAX, fields};
+use crate::held_bytes::{HeldBytes, Reservation};
 use crate::insert::{Insert, Values};
 use crate::permitted::StatementPolicy;
 use crate::request::{QueryRequest, quoted_name};
@@ -22,6 +23,8 @@ use crate::upload::{Upload, decode_body, from_io};
 const QUERY_BYTES_DEFAULT: usize = 262_144;
 /// Longest statement whatever its settings, bytes: it is judged and kept in memory of this process.
 const QUERY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes reserved for each of a long text: it is copied several times while it is judged.
+const BYTES_PER_TEXT_BYTE: usize = 4;
 const FORMAT_DEFAULT: &str = "TabSeparated";
 
 /// One statement with everything that it needs to run.
@@ -34,6 +37,8 @@ pub(crate) struct Statement {
     pub(crate) encoding: Option<String>,
     /// Boundary of the body's fields, if it is a form.
     pub(crate) form: Option<String>,
+    /// Budget of long texts and of large compressed blocks.
+    pub(crate) memory: HeldBytes,
     pub(crate) started: oneshot::Sender<QueryStarted>,
 }
 
@@ -52,12 +57,14 @@ impl Statement {
             upload,
             encoding,
             form,
+            memory,
             started,
         } = self;
         // Some decoders read at once, so they are created here, where blocking is allowed.
-        let mut body = decode_body(upload, encoding.as_deref(), request.decompress)?;
+        let mut body = decode_body(upload, encoding.as_deref(), request.decompress, &memory)?;
+        let mut reservation = memory.reservation();
         if let Some(boundary) = form {
-            read_form(&mut request, &mut body, &boundary)?;
+            read_form(&mut request, &mut body, &boundary, &mut reservation)?;
         }
         let mut lease = sessions.lease(engine, request.session.as_ref())?;
         let undo = lease.is_session().then(|| undo_statement(&request));
@@ -65,6 +72,7 @@ impl Statement {
             Prepared {
                 request,
                 body,
+                reservation,
                 started,
             }
             .run(&mut lease.connection, &engine.policy)
@@ -85,6 +93,8 @@ impl Statement {
 struct Prepared {
     request: QueryRequest,
     body: Box<dyn Read + Send>,
+    /// Memory of the text, if it is long.
+    reservation: Reservation,
     started: oneshot::Sender<QueryStarted>,
 }
 
@@ -197,11 +207,7 @@ impl Prepared {
             }
         }
         let limit = self.query_bytes_max().max(text.len());
-        let remaining = (limit - text.len()) as u64 + 1;
-        (&mut self.body)
-            .take(remaining)
-            .read_to_end(&mut text)
-            .map_err(|error| from_io(&error))?;
+        read_up_to(&mut self.body, &mut text, limit, &mut self.reservation)?;
         let found = split_statement(&text);
         if text.len() > limit && !matches!(found, StatementParts::Insert { .. }) {
             let message = format!(
@@ -257,16 +263,45 @@ fn undo_statement(request: &QueryRequest) -> String {
     format!("SET log_comment = DEFAULT{list}")
 }
 
+/// Appends what is read until the text has `limit` bytes and one more. What is longer than most
+/// statements reserves memory as it grows.
+fn read_up_to(
+    body: &mut dyn Read,
+    text: &mut Vec<u8>,
+    limit: usize,
+    reservation: &mut Reservation,
+) -> Result<(), Exception> {
+    let mut end = limit.min(QUERY_BYTES_DEFAULT);
+    loop {
+        let remaining = (end + 1).saturating_sub(text.len()) as u64;
+        (&mut *body)
+            .take(remaining)
+            .read_to_end(text)
+            .map_err(|error| from_io(&error))?;
+        if text.len() <= end || end == limit {
+            return Ok(());
+        }
+        end = limit.min(end * 2);
+        if !reservation.reserve(end * BYTES_PER_TEXT_BYTE) {
+            let message = "Too many simultaneous queries of more than 256 KiB";
+            return Err(Exception::new(
+                202,
+                message,
+                "TOO_MANY_SIMULTANEOUS_QUERIES",
+            ));
+        }
+    }
+}
+
 /// Takes the query and parameters from a form, reading the body to its end.
 fn read_form(
     request: &mut QueryRequest,
     body: &mut dyn Read,
     boundary: &str,
+    reservation: &mut Reservation,
 ) -> Result<(), Exception> {
     let mut bytes = Vec::new();
-    body.take(FORM_BYTES_MAX)
-        .read_to_end(&mut bytes)
-        .map_err(|error| from_io(&error))?;
+    read_up_to(body, &mut bytes, FORM_BYTES_MAX, reservation)?;
     for (name, value) in fields(&bytes, boundary)? {
         match name.as_str() {
             "query" => request.query.push_str(&value),
@@ -274,4 +309,43 @@ fn read_form(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_share_a_budget_and_ordinary_ones_need_none() {
+        const ONE: usize = QUERY_BYTES_DEFAULT;
+        let table = [
+            // Bytes sent, limit of the text, bytes reserved by others, bytes read.
+            (0, ONE, 4, Some(0)),
+            (ONE, ONE, 4, Some(ONE)),
+            (3 * ONE, ONE, 4, Some(ONE + 1)),
+            (3 * ONE, 20, 4, Some(21)),
+            (ONE, 8 * ONE, 4, Some(ONE)),
+            (ONE + 1, 8 * ONE, 2, Some(ONE + 1)),
+            (ONE + 1, 8 * ONE, 3, None),
+            (4 * ONE, 8 * ONE, 0, Some(4 * ONE)),
+            (4 * ONE + 1, 8 * ONE, 0, None),
+            (8 * ONE, 4 * ONE, 0, Some(4 * ONE + 1)),
+        ];
+        for (sent, limit, reserved, expected) in table {
+            let budget = HeldBytes::new(4 * ONE * BYTES_PER_TEXT_BYTE);
+            let mut of_others = budget.reservation();
+            assert!(of_others.reserve(reserved * ONE * BYTES_PER_TEXT_BYTE));
+            let (bytes, mut text) = (vec![b'a'; sent], Vec::new());
+            let mut body = bytes.as_slice();
+            let mut reservation = budget.reservation();
+            let read = read_up_to(&mut body, &mut text, limit, &mut reservation);
+            let read = read.map(|()| text.len());
+            assert_eq!(
+                read.as_ref().ok(),
+                expected.as_ref(),
+                "{sent} of {limit}, {reserved} reserved: {read:?}"
+            );
+            assert!(read.is_ok() || read.is_err_and(|error| error.code == 202));
+        }
+    }
 }

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::blocks::BlockReader;
 use crate::exception::Exception;
+use crate::held_bytes::HeldBytes;
 
 /// Chunks waiting for the reader; hyper's are at most some 400 kB each.
 const CHUNKS_MAX: usize = 8;
@@ -22,6 +23,9 @@ const IDLE_MAX: Duration = Duration::from_secs(30);
 /// Bytes of a refused body that are read and discarded, so that its sender gets to read the
 /// response.
 const DRAIN_BYTES_MAX: u64 = 256 << 20;
+/// Largest window of zstd, as a power of two: 8 MiB, which RFC 8878 asks of a decoder. A window is
+/// memory of this process as long as its statement takes.
+const WINDOW_LOG_MAX: u32 = 23;
 
 enum UploadChunk {
     Data(Bytes),
@@ -129,15 +133,14 @@ pub(crate) fn decode_body(
     upload: Upload,
     encoding: Option<&str>,
     decompress: bool,
+    memory: &HeldBytes,
 ) -> Result<Box<dyn Read + Send>, Exception> {
     let plain: Box<dyn Read + Send> = match encoding.map(str::trim) {
         None | Some("" | "identity") => Box::new(upload),
         Some("gzip" | "x-gzip") => Box::new(flate2::read::MultiGzDecoder::new(upload)),
         Some("deflate") => Box::new(flate2::read::ZlibDecoder::new(upload)),
         Some("lz4") => Box::new(lz4_flex::frame::FrameDecoder::new(upload)),
-        Some("zstd") => {
-            Box::new(zstd::stream::read::Decoder::new(upload).map_err(|error| from_io(&error))?)
-        }
+        Some("zstd") => Box::new(zstd_decoder(upload).map_err(|error| from_io(&error))?),
         Some(other) => {
             let message =
                 format!("Unknown compression method {other}; use gzip, deflate, lz4 or zstd");
@@ -145,10 +148,17 @@ pub(crate) fn decode_body(
         }
     };
     Ok(if decompress {
-        Box::new(BlockReader::new(plain))
+        Box::new(BlockReader::new(plain, memory.reservation()))
     } else {
         plain
     })
+}
+
+/// Decoder for zstd, with the windows that every decoder should support and no larger ones.
+fn zstd_decoder(upload: Upload) -> io::Result<impl Read + Send> {
+    let mut decoder = zstd::stream::read::Decoder::new(upload)?;
+    decoder.window_log_max(WINDOW_LOG_MAX)?;
+    Ok(decoder)
 }
 
 /// Returns the exception inside a read error, or wraps the error of a decoder that found bad data.

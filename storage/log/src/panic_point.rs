@@ -20,8 +20,6 @@ pub enum PanicPoint {
     GroupTaken,
     /// A shipper has read a frame of its log.
     FrameRead,
-    /// A start counts the imports that an earlier one left uncounted.
-    ImportsRecounted,
 }
 
 /// Passes a panic point. Panics if it was armed and not passed before.

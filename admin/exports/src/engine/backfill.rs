@@ -6,7 +6,8 @@ use super::state::Inner;
 use crate::error::ExportError;
 use crate::window::{RunScope, Window, WindowBy};
 use millrace_catalog::{
-    BACKFILL_RUNS_AHEAD, BatchExport, ExportInterval, OpenBackfill, ProjectId, UtcTime,
+    BACKFILL_RUNS_AHEAD, Backfills, BatchExport, ExportInterval, ExportRuns, OpenBackfill,
+    ProjectId, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -98,10 +99,10 @@ impl BackfillPlanner<'_> {
         let (catalog, id) = (&self.inner.catalog, self.open.backfill.id);
         let is_recorded = if total == 0 {
             let why = nothing_found(&self.ranges);
-            catalog.end_empty_export_backfill(id, &why).await?
+            Backfills::new(catalog).end_empty(id, &why).await?
         } else {
             let total = i64::try_from(total).unwrap_or(i64::MAX);
-            catalog.plan_export_backfill(id, total).await?
+            Backfills::new(catalog).plan(id, total).await?
         };
         Ok(is_recorded.then_some(total))
     }
@@ -126,7 +127,11 @@ impl BackfillPlanner<'_> {
             let count_max = most - created.count;
             let next = query.first_windows(self.interval, count_max, self.work_max());
             for window in next.await? {
-                if catalog.begin_backfill_run(id, window).await?.is_none() {
+                if ExportRuns::new(catalog)
+                    .begin_of_backfill(id, window)
+                    .await?
+                    .is_none()
+                {
                     created.is_taken_over = true;
                     return Ok(created);
                 }
@@ -143,7 +148,7 @@ impl BackfillPlanner<'_> {
     async fn end_early(&self) -> Result<(), PlanError> {
         let (catalog, id) = (&self.inner.catalog, self.open.backfill.id);
         let why = "The rows of the range were deleted before there was a run.";
-        catalog.end_export_backfill_early(id, why).await?;
+        Backfills::new(catalog).end_early(id, why).await?;
         Ok(())
     }
 }

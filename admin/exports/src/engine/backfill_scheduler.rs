@@ -14,7 +14,9 @@ use super::panics::caught;
 use super::planner::{PlanError, in_time};
 use super::state::Inner;
 use crate::error::ExportErrorKind;
-use millrace_catalog::{BackfillRoundRobin, CatalogError, IntervalError, OpenBackfill, UtcTime};
+use millrace_catalog::{
+    BackfillRoundRobin, Backfills, CatalogError, IntervalError, Nodes, OpenBackfill, UtcTime,
+};
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -172,7 +174,7 @@ impl BackfillScheduler {
             let Some(open) = self.next().await? else {
                 return Ok(());
             };
-            let Some(watermark) = inner.catalog.exports_watermark().await? else {
+            let Some(watermark) = Nodes::new(&inner.catalog).exports_watermark().await? else {
                 return Ok(());
             };
             let organization_id = open.export.organization_id;
@@ -192,10 +194,7 @@ impl BackfillScheduler {
         loop {
             let resting = self.resting.iter().chain(self.failed.keys());
             let but: Vec<Uuid> = self.busy.values().chain(resting).copied().collect();
-            let next = self
-                .inner
-                .catalog
-                .next_backfill_to_plan(&self.round_robin, &but);
+            let next = Backfills::new(&self.inner.catalog).next_to_plan(&self.round_robin, &but);
             match next.await? {
                 // All backfills of the organization had a turn.
                 Some(open) if self.idle.contains(&open.backfill.id) => {
@@ -228,7 +227,7 @@ async fn plan_one(
     let failure = planned.as_ref().err();
     if let Some(reason) = failure.and_then(|error| reason_to_give_up(error, limits_before)) {
         tracing::warn!(backfill = %id, reason, "a backfill is given up");
-        let failing = inner.catalog.fail_export_backfill(id, &reason);
+        let failing = Backfills::new(&inner.catalog).fail(id, &reason);
         planned = in_time(&inner, failing).await;
     }
     let has_reached_limit = matches!(

@@ -5,7 +5,7 @@ use super::delivery::Progress;
 use super::planner::{PlanError, in_time};
 use super::state::Inner;
 use backon::{ConstantBuilder, Retryable};
-use millrace_catalog::{ClaimedRun, ExportPlace, RunOutcome, RunProgress, RunStatus};
+use millrace_catalog::{ClaimedRun, ExportPlace, ExportRuns, RunOutcome, RunProgress, RunStatus};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,8 @@ impl<'a> Claim<'a> {
             let error = self.error.clone();
             let recorded_progress = run_progress(RunStatus::Running, progress, error, false);
             let catalog = &self.inner.catalog;
-            let recorded = catalog.record_export_run(run.id, run.claim, recorded_progress, time);
+            let recorded =
+                ExportRuns::new(catalog).record(run.id, run.claim, recorded_progress, time);
             match tokio::time::timeout_at(lapses, recorded).await {
                 Ok(Ok(RunOutcome::Lost)) if Instant::now() < self.held_until => {
                     return ClaimEnd::Cancelled;
@@ -91,7 +92,8 @@ pub(super) async fn record_try(
     let mut attempts = 0_u32;
     let attempt = || {
         attempts += 1;
-        let recording = catalog.record_export_run(run.id, run.claim, record.clone(), again_after);
+        let recording =
+            ExportRuns::new(catalog).record(run.id, run.claim, record.clone(), again_after);
         in_time(inner, recording)
     };
     let outcome = until_lapsed(inner.options.lapse_after, attempt).await?;
@@ -103,7 +105,7 @@ pub(super) async fn record_try(
         organization_id: claimed.export.organization_id,
         project_id: None,
     };
-    let reading = catalog.export_run(place, claimed.export.id, run.id);
+    let reading = ExportRuns::new(catalog).get(place, claimed.export.id, run.id);
     let kept = in_time(inner, reading).await?;
     let is_ours = kept.is_some_and(|run| run.status == record.status && run.claim.is_none());
     Ok(if is_ours {

@@ -8,7 +8,7 @@ use crate::error::{ExportError, ExportErrorKind};
 use crate::rows::Part;
 use crate::window::RunScope;
 use bytes::Bytes;
-use millrace_catalog::ClaimedRun;
+use millrace_catalog::{ClaimedRun, PersonStore};
 use millrace_rows::counted;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -111,7 +111,10 @@ async fn until_persons_applied(inner: &Inner, scope: &RunScope) -> Result<(), Ex
     let known_from = scope.window.known_from();
     let until = Instant::now() + inner.options.persons_wait_max;
     while Instant::now() < until {
-        match inner.catalog.persons_watermark_of(scope.project_id).await {
+        match PersonStore::new(&inner.catalog)
+            .watermark_of(scope.project_id)
+            .await
+        {
             Ok(watermark) if watermark >= Some(known_from) => return Ok(()),
             Ok(_) => {}
             Err(error) => {

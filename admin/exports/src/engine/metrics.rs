@@ -1,7 +1,7 @@
 //! Metrics of exports, for Prometheus.
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
-use millrace_catalog::{Catalog, RunStatus};
+use millrace_catalog::{BatchExports, Catalog, ExportPlanner, RunStatus};
 use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
@@ -75,8 +75,12 @@ pub(super) async fn record_lag(catalog: &Catalog) -> Infallible {
     let mut last = Duration::ZERO;
     loop {
         every.tick().await;
-        let mut asking =
-            pin!(async { (catalog.exports_lag().await, catalog.exports_waiting().await) });
+        let mut asking = pin!(async {
+            (
+                ExportPlanner::new(catalog).lag().await,
+                BatchExports::new(catalog).waiting().await,
+            )
+        });
         let (lag, waiting) = loop {
             tokio::select! {
                 answers = &mut asking => break answers,

@@ -48,7 +48,7 @@ pub use pace::MinimumPace;
 pub use runner::TAKE_BACK_TIMEOUT;
 pub use state::OpenDestination;
 
-use millrace_catalog::{Catalog, RunRoundRobin};
+use millrace_catalog::{Catalog, ExportPlanner, RunRoundRobin};
 use millrace_clickhouse::ClickHouse;
 use options::PLAN_EVERY;
 use planner::{PlanError, in_time};
@@ -176,7 +176,7 @@ impl Engine {
     /// Creates runs of windows by the clock, and claims due ones.
     async fn plan_and_claim(&self, leads: &leader::Leader) -> Result<(), PlanError> {
         let inner = &self.inner;
-        if !in_time(inner, inner.catalog.has_export_work()).await? {
+        if !in_time(inner, ExportPlanner::new(&inner.catalog).has_work()).await? {
             return Ok(());
         }
         let planned = in_time(inner, planner::windows(inner)).await;

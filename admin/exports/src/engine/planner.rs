@@ -4,7 +4,7 @@ use super::panics::Panicked;
 use super::state::Inner;
 use crate::error::ExportError;
 use crate::rows::WindowSearchError;
-use millrace_catalog::{CatalogError, ChangeError};
+use millrace_catalog::{CatalogError, ChangeError, ExportPlanner, Nodes};
 use thiserror::Error;
 
 /// Reason that nothing was planned, or deleted.
@@ -52,10 +52,12 @@ where
 
 /// Creates runs of all windows that are due and whose rows are all stored.
 pub(super) async fn windows(inner: &Inner) -> Result<(), PlanError> {
-    let Some(watermark) = inner.catalog.exports_watermark().await? else {
+    let Some(watermark) = Nodes::new(&inner.catalog).exports_watermark().await? else {
         return Ok(());
     };
-    let planned = inner.catalog.plan_export_windows(watermark).await?;
+    let planned = ExportPlanner::new(&inner.catalog)
+        .plan_windows(watermark)
+        .await?;
     if planned > 0 {
         tracing::info!(planned, %watermark, "exports are due");
     }

@@ -4,7 +4,7 @@
 use super::leader::Leader;
 use super::planner::{PlanError, in_time};
 use super::state::Inner;
-use millrace_catalog::CatalogError;
+use millrace_catalog::{CatalogError, ExportPlanner};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -32,14 +32,16 @@ async fn apply(inner: &Inner, leads: &Leader) -> Result<(), PlanError> {
     let (catalog, options) = (&inner.catalog, &inner.options);
     let mut lines = 0;
     if let Some(kept) = options.logs_kept {
-        lines =
-            prune_in_batches(inner, leads, || catalog.prune_export_logs(kept, BATCH_ROWS)).await?;
+        lines = prune_in_batches(inner, leads, || {
+            ExportPlanner::new(catalog).prune_logs(kept, BATCH_ROWS)
+        })
+        .await?;
     }
     let (mut runs, mut backfills) = (0, 0);
     if let Some(kept) = options.runs_kept {
         runs = prune_runs(inner, kept, leads).await?;
         backfills = prune_in_batches(inner, leads, || {
-            catalog.prune_export_backfills(kept, BATCH_ROWS)
+            ExportPlanner::new(catalog).prune_backfills(kept, BATCH_ROWS)
         })
         .await?;
     }
@@ -57,7 +59,7 @@ async fn apply(inner: &Inner, leads: &Leader) -> Result<(), PlanError> {
 async fn prune_runs(inner: &Inner, kept: Duration, leads: &Leader) -> Result<u64, PlanError> {
     let (mut count, mut from) = (0, None);
     while leads.now() {
-        let batch = inner.catalog.prune_export_runs(kept, from, BATCH_ROWS);
+        let batch = ExportPlanner::new(&inner.catalog).prune_runs(kept, from, BATCH_ROWS);
         let batch = in_time(inner, batch).await?;
         count += batch.count;
         if batch.next.is_none() {

@@ -10,8 +10,8 @@ use super::state::Inner;
 use crate::destination::Delivered;
 use crate::error::{ExportError, ExportErrorKind};
 use millrace_catalog::{
-    CatalogError, ClaimedRun, ExportInterval, LogLevel, NewExportLog, RunOutcome, RunStatus,
-    TAKE_BACK_MAX,
+    CatalogError, ClaimedRun, ExportInterval, ExportLogs, ExportRuns, LogLevel, NewExportLog,
+    RunOutcome, RunStatus, TAKE_BACK_MAX,
 };
 use millrace_rows::counted;
 use std::sync::Arc;
@@ -32,9 +32,8 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
         return false;
     };
     let mut round_robin = inner.round_robin().clone();
-    let claimed = inner
-        .catalog
-        .claim_export_run(inner.options.lapse_after, &mut round_robin)
+    let claimed = ExportRuns::new(&inner.catalog)
+        .claim(inner.options.lapse_after, &mut round_robin)
         .await;
     *inner.round_robin() = round_robin;
     match claimed {
@@ -204,9 +203,7 @@ async fn record_end(
     }
     // A waiting run has the same error at every try, for days.
     if !(waits && error == claimed.run.latest_error) {
-        let writing = inner
-            .catalog
-            .write_export_logs(claimed.export.id, id, vec![line]);
+        let writing = ExportLogs::new(&inner.catalog).write(claimed.export.id, id, vec![line]);
         if let Err(error) = in_time(inner, writing).await {
             tracing::warn!(%error, run = %id, "a line of a run's log is lost");
         }

@@ -4,7 +4,7 @@
 use super::leader::Leader;
 use super::planner::in_time;
 use super::state::Inner;
-use millrace_catalog::UnknownExportValue;
+use millrace_catalog::{BatchExports, UnknownExportValue};
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) async fn run(inner: &Inner, leads: &Leader) -> Infallible {
             tokio::time::sleep(inner.options.ask_every).await;
             continue;
         }
-        match in_time(inner, inner.catalog.unknown_export_values()).await {
+        match in_time(inner, BatchExports::new(&inner.catalog).unknown_values()).await {
             Ok(found) => logged.update(found).iter().for_each(log),
             Err(error) => {
                 tracing::warn!(%error, "exports with unknown values cannot be listed; trying again later");

@@ -12,7 +12,9 @@ mod shares;
 
 use crate::failure::Failure;
 use crate::reading::{self, Place, ProjectFilter, Range, Updates};
-use millrace_catalog::{Catalog, PersonBacklog, PersonProgress, PersonUpdate, ProjectId, UtcTime};
+use millrace_catalog::{
+    Catalog, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, ProjectId, UtcTime,
+};
 use millrace_clickhouse::ClickHouse;
 use shares::{OverShare, over_share, turns};
 use std::collections::HashMap;
@@ -98,7 +100,9 @@ pub(crate) async fn next_batch(
         .iter()
         .partition(|backlog| backlog.passed < Some(before));
     let project_ids: Vec<_> = waiting.iter().map(|backlog| backlog.project_id).collect();
-    let organizations = catalog.organizations_of_projects(&project_ids).await?;
+    let organizations = PersonStore::new(catalog)
+        .organizations_of(&project_ids)
+        .await?;
     let turns = turns(waiting, &organizations);
     for (turn, left) in turns.iter().zip((1..=turns.len()).rev()) {
         let range = Range {
@@ -140,7 +144,7 @@ async fn projects_over_share(
     let mut all: Vec<_> = counted.chain(bytes.keys().copied()).collect();
     all.sort_unstable();
     all.dedup();
-    let organizations = catalog.organizations_of_projects(&all).await?;
+    let organizations = PersonStore::new(catalog).organizations_of(&all).await?;
     let mut over = over_share(rows, &organizations, rows_max / SHARES);
     let bytes = bytes.into_iter().collect();
     over.extend(over_share(bytes, &organizations, bytes_max / SHARES));

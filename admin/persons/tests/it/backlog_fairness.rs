@@ -4,7 +4,7 @@ use crate::fairness::{of_new_id, pass, rounds_until};
 use crate::test_env::TestEnv;
 use crate::working::{kept, register};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, NewProject, ProjectId};
+use millrace_catalog::{Actor, NewProject, Organizations, PersonStore, ProjectId, Projects};
 use millrace_persons::Round;
 
 on_both!(
@@ -15,12 +15,14 @@ on_both!(
 /// Creates more projects of one organization, in the order of their ids.
 async fn projects(env: &TestEnv, count: usize) -> Vec<ProjectId> {
     let (catalog, actor) = (&env.catalog, Actor::system());
-    let first = catalog.list_projects(None).await.unwrap();
+    let first = Projects::new(catalog).list_all(None).await.unwrap();
     let organization = first[0].organization_id;
     let mut made = Vec::new();
     for number in 0..count {
         let new = NewProject::named(&format!("Project {number}"));
-        let project = catalog.create_project(&actor, organization, new).await;
+        let project = Projects::new(catalog)
+            .create(&actor, organization, new)
+            .await;
         made.push(ProjectId(project.unwrap().id));
     }
     made
@@ -32,8 +34,12 @@ async fn projects_apart(env: &TestEnv, count: usize) -> Vec<ProjectId> {
     let mut made = Vec::new();
     for number in 0..count {
         let name = format!("Organization {number}");
-        let organization = catalog.create_organization(&actor, &*name, None).await;
-        let projects = catalog.list_projects(Some(organization.unwrap().id)).await;
+        let organization = Organizations::new(catalog)
+            .create(&actor, &*name, None)
+            .await;
+        let projects = Projects::new(catalog)
+            .list_all(Some(organization.unwrap().id))
+            .await;
         made.push(ProjectId(projects.unwrap()[0].id));
     }
     made
@@ -67,7 +73,7 @@ async fn no_project_waits_for_an_organization_of_many_small_ones(
         rounds += 1;
         assert!(rounds < 50, "they are not applied");
     }
-    let progress = env.catalog.person_progress().await.unwrap();
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
     assert_eq!(progress.backlogs, []);
     let ids = format!(
         "SELECT uniqExact(distinct_id) FROM `{}`.person_distinct_ids",
@@ -85,8 +91,11 @@ async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: Test
     let busy = apart[8];
     let worker = env.worker(20);
     for (start, moves) in [(0, false), (1_000, true)] {
-        let from = env.catalog.person_progress().await.unwrap();
-        let deferred = env.catalog.defer_persons(&from, &apart).await.unwrap();
+        let from = PersonStore::new(&env.catalog).progress().await.unwrap();
+        let deferred = PersonStore::new(&env.catalog)
+            .defer(&from, &apart)
+            .await
+            .unwrap();
         assert_eq!(deferred, apart.len());
         // The others have more than half a round twice, and none of them more than a share.
         let common = others.iter().chain(&others).zip(start..);
@@ -101,11 +110,11 @@ async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: Test
         // Eight of the nine organizations had their turn in the first round.
         let id = format!("id {}", start + 100);
         assert_eq!(rounds_until(&env, &worker, busy, &id).await, 1);
-        let progress = env.catalog.person_progress().await.unwrap();
+        let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert_eq!(progress.backlogs.len(), apart.len());
         // Backlogs that are not read again are still as far as the others.
         assert_eq!(worker.round().await.unwrap(), Round::Done);
-        let progress = env.catalog.person_progress().await.unwrap();
+        let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert_eq!(progress.backlogs, []);
         let last = format!("id {} id {} ", busy.0, start + 102);
         let kept = kept(&env.catalog).await;

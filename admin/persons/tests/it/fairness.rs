@@ -3,7 +3,7 @@
 use crate::test_env::{NODES, NOW, TestEnv, options, update};
 use crate::working::{copied, in_one_pass, kept, register};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{GrowthLimits, PersonUpdate, ProjectId};
+use millrace_catalog::{GrowthLimits, PersonStore, PersonUpdate, ProjectId};
 use millrace_persons::{Round, Worker, WorkerOptions};
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Duration;
@@ -89,7 +89,10 @@ async fn no_project_waits_for_one_with_a_large_backlog(one: TestDatabase, _: Tes
     let rounds = rounds_until(&env, &worker, other, &format!("id {HOSTILE}")).await;
     assert!(rounds <= ROUNDS_MAX, "{rounds}");
     // Exports of the other project's persons do not wait longer either.
-    let passed = env.catalog.persons_watermark_of(other).await.unwrap();
+    let passed = PersonStore::new(&env.catalog)
+        .watermark_of(other)
+        .await
+        .unwrap();
     assert_eq!(passed, Some(Micros(NOW + HOSTILE + 1).into()));
     // The same holds for later updates, while the backlog is worked off.
     for later in 1..4 {
@@ -101,7 +104,7 @@ async fn no_project_waits_for_one_with_a_large_backlog(one: TestDatabase, _: Tes
         let rounds = rounds_until(&env, &worker, other, &format!("id {at}")).await;
         assert_eq!(rounds, 1);
     }
-    let progress = env.catalog.person_progress().await.unwrap();
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
     let [backlog] = progress.backlogs.as_slice() else {
         panic!("{progress:?}");
     };
@@ -148,7 +151,7 @@ async fn a_round_out_of_time_leaves_the_rest_of_a_backlog_to_the_next_round(
     pass(&env, WAITING + 1).await;
     let rounds = rounds_until(&env, &worker, other, &format!("id {WAITING}")).await;
     assert!(rounds <= ROUNDS_MAX, "{rounds}");
-    let progress = env.catalog.person_progress().await.unwrap();
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
     let [backlog] = progress.backlogs.as_slice() else {
         panic!("{progress:?}");
     };
@@ -187,15 +190,18 @@ async fn deferred_projects_lose_nothing_and_rejoin_the_others(
         for _ in 0..9 {
             assert_eq!(worker.round().await.unwrap(), Round::More);
         }
-        let progress = env.catalog.person_progress().await.unwrap();
+        let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert!(!progress.backlogs.is_empty());
     }
     assert!(finish(&worker).await > 5);
-    let progress = env.catalog.person_progress().await.unwrap();
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
     assert_eq!(progress.backlogs, []);
     let project_ids = [env.project_id, env.foreign_project_id];
     for project_id in project_ids {
-        let passed = env.catalog.persons_watermark_of(project_id).await.unwrap();
+        let passed = PersonStore::new(&env.catalog)
+            .watermark_of(project_id)
+            .await
+            .unwrap();
         assert_eq!(passed, Some(Micros(NOW + 90).into()));
     }
     assert_eq!(kept(&env.catalog).await, expected);
@@ -205,7 +211,11 @@ async fn deferred_projects_lose_nothing_and_rejoin_the_others(
     env.store(std::slice::from_ref(&more));
     pass(&env, 91).await;
     assert_eq!(worker.round().await.unwrap(), Round::Done);
-    let place = env.catalog.person_progress().await.unwrap().position;
+    let place = PersonStore::new(&env.catalog)
+        .progress()
+        .await
+        .unwrap()
+        .position;
     assert_eq!(place, more.position);
 }
 

@@ -2,8 +2,8 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BootstrapOptions, Catalog, NodeStarts, PersonUpdate, ProjectId, Published, UpdatePosition,
-    UtcTime, Watermarks,
+    BootstrapOptions, Catalog, NodeStarts, Nodes, Organizations, PersonUpdate, PersonalKeys,
+    ProjectId, Projects, Published, UpdatePosition, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::{gateway_with_page, shared};
@@ -33,10 +33,16 @@ impl TestEnv {
         let catalog = Catalog::open(database.url()).await.unwrap();
         let made = catalog.bootstrap(BootstrapOptions::default()).await;
         let made = made.unwrap().unwrap();
-        let caller = catalog.authenticate(made.personal_api_key.expose()).await;
+        let caller = PersonalKeys::new(&catalog)
+            .authenticate(made.personal_api_key.expose())
+            .await;
         let actor = caller.unwrap().unwrap().actor();
-        let foreign = catalog.create_organization(&actor, "Foreign", None).await;
-        let foreign = catalog.list_projects(Some(foreign.unwrap().id)).await;
+        let foreign = Organizations::new(&catalog)
+            .create(&actor, "Foreign", None)
+            .await;
+        let foreign = Projects::new(&catalog)
+            .list_all(Some(foreign.unwrap().id))
+            .await;
         let name = format!("persons_{}", Uuid::new_v4().simple());
         let mut settings = Settings::new(&shared().url, &shared().user, &shared().password);
         settings.database.clone_from(&name);
@@ -57,7 +63,7 @@ impl TestEnv {
     pub async fn pass(&self, node: &str, at: i64) {
         let (starts, at) = (NodeStarts::default(), UtcTime(NOW + at));
         let watermarks = Some(Watermarks::of(at));
-        let published = self.catalog.publish_watermarks(node, &starts, watermarks);
+        let published = Nodes::new(&self.catalog).publish(node, &starts, watermarks);
         assert_eq!(published.await.unwrap(), Published::Done);
     }
 

@@ -2,7 +2,9 @@
 
 use crate::test_env::{NODES, NOW, TestEnv, update};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{ApplyOptions, Catalog, NodeStarts, PersonUpdate, UtcTime};
+use millrace_catalog::{
+    ApplyOptions, Catalog, NodeStarts, Nodes, PersonStore, PersonUpdate, UtcTime,
+};
 use millrace_persons::{Failure, Round};
 use millrace_rows::{Month, UpdateKind};
 use std::collections::BTreeSet;
@@ -26,20 +28,32 @@ const UPDATES: i64 = 3_000;
 /// Persons, ids and groups in a catalog, as lines.
 pub async fn kept(catalog: &Catalog) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
-    for it in catalog.changed_persons(0, None, 100_000).await.unwrap() {
+    for it in PersonStore::new(catalog)
+        .changed_persons(0, None, 100_000)
+        .await
+        .unwrap()
+    {
         let (id, made, named) = (it.id, it.created_at.0, it.is_identified);
         lines.insert(format!(
             "person {} {id} {made} {named} {} {}",
             it.team_id, it.is_deleted, it.properties
         ));
     }
-    for it in catalog.changed_person_ids(0, None, 100_000).await.unwrap() {
+    for it in PersonStore::new(catalog)
+        .changed_ids(0, None, 100_000)
+        .await
+        .unwrap()
+    {
         lines.insert(format!(
             "id {} {} {}",
             it.team_id, it.distinct_id, it.person_id
         ));
     }
-    for it in catalog.changed_groups(0, None, 100_000).await.unwrap() {
+    for it in PersonStore::new(catalog)
+        .changed_groups(0, None, 100_000)
+        .await
+        .unwrap()
+    {
         let (key, made) = (it.group_key, it.created_at.0);
         lines.insert(format!(
             "group {} {} {key} {made} {}",
@@ -84,9 +98,9 @@ pub async fn in_one_pass(database: &TestDatabase, updates: &[PersonUpdate]) -> B
     let env = TestEnv::open(database).await;
     let mut updates = updates.to_vec();
     updates.sort_by_key(|update| update.position);
-    let from = env.catalog.person_progress().await.unwrap();
+    let from = PersonStore::new(&env.catalog).progress().await.unwrap();
     let options = ApplyOptions::default();
-    let applied = env.catalog.apply_person_updates(&from, &updates, options);
+    let applied = PersonStore::new(&env.catalog).apply(&from, &updates, options);
     let applied = applied.await;
     assert_eq!(applied.unwrap().unwrap().count, updates.len());
     kept(&env.catalog).await
@@ -94,15 +108,15 @@ pub async fn in_one_pass(database: &TestDatabase, updates: &[PersonUpdate]) -> B
 
 pub async fn register(env: &TestEnv) {
     for node in NODES {
-        env.catalog
-            .register_ingest_node(node, "host", &NodeStarts::default())
+        Nodes::new(&env.catalog)
+            .register(node, "host", &NodeStarts::default())
             .await
             .unwrap();
     }
 }
 
 async fn until_passed(env: &TestEnv, at: i64) {
-    while env.catalog.persons_watermark().await.unwrap() < Some(UtcTime(NOW + at)) {
+    while PersonStore::new(&env.catalog).watermark().await.unwrap() < Some(UtcTime(NOW + at)) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -166,12 +180,16 @@ async fn an_update_is_applied_only_once_all_nodes_have_passed_it(
     assert!(kept(&env.catalog).await.is_empty());
     env.pass("b", 7).await;
     assert_eq!(worker.round().await.unwrap(), Round::Done);
-    let place = env.catalog.person_progress().await.unwrap().position;
+    let place = PersonStore::new(&env.catalog)
+        .progress()
+        .await
+        .unwrap()
+        .position;
     assert_eq!(place.created_at.0, NOW + 6);
     env.pass("b", 100).await;
     assert_eq!(worker.round().await.unwrap(), Round::Done);
     assert_eq!(worker.round().await.unwrap(), Round::Done);
-    let progress = env.catalog.person_progress().await.unwrap();
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
     assert_eq!(progress.passed, Some(UtcTime(NOW + 100)));
     assert_eq!(kept(&env.catalog).await, copied(&env));
 }
@@ -203,11 +221,11 @@ async fn an_answer_that_is_not_clickhouses_is_no_progress(one: TestDatabase, _: 
     for node in NODES {
         env.pass(node, 100).await;
     }
-    let before = env.catalog.person_progress().await.unwrap();
+    let before = PersonStore::new(&env.catalog).progress().await.unwrap();
     for page in ["", "<html>We are back soon</html>"] {
         let failed = env.worker_behind(page).round().await.unwrap_err();
         assert!(matches!(failed, Failure::Unproven), "{page}: {failed}");
-        let progress = env.catalog.person_progress().await.unwrap();
+        let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert_eq!(progress.passed, before.passed, "{page}");
     }
     while env.worker(1_000).round().await.unwrap() == Round::More {}
@@ -223,10 +241,9 @@ async fn uncopied_changes_are_copied_first(one: TestDatabase, _: TestDatabase) {
     // Another process applied a part, and died.
     let mut sorted = updates.clone();
     sorted.sort_by_key(|update| update.position);
-    let from = env.catalog.person_progress().await.unwrap();
-    let applied = env
-        .catalog
-        .apply_person_updates(&from, &sorted[..90], ApplyOptions::default())
+    let from = PersonStore::new(&env.catalog).progress().await.unwrap();
+    let applied = PersonStore::new(&env.catalog)
+        .apply(&from, &sorted[..90], ApplyOptions::default())
         .await;
     assert_eq!(applied.unwrap().unwrap().count, 90);
     assert!(copied(&env).is_empty());
@@ -256,7 +273,7 @@ async fn everything_is_copied_again_to_a_restored_clickhouse(one: TestDatabase, 
     }
     assert_eq!(worker.round().await.unwrap(), Round::Done);
     assert!(copied(&env).is_empty());
-    env.catalog.copy_persons_again().await.unwrap();
+    PersonStore::new(&env.catalog).copy_again().await.unwrap();
     assert_eq!(worker.round().await.unwrap(), Round::Done);
     assert!(!copied(&env).is_empty());
     assert_eq!(kept(&env.catalog).await, copied(&env));
@@ -359,7 +376,9 @@ async fn a_round_of_many_new_persons_takes_several_transactions_and_is_copied_wh
     // More than one project's share of a round, but there is no other one that would wait.
     let worker = env.worker(20_000);
     assert_eq!(worker.round().await.unwrap(), Round::Done);
-    let ids = env.catalog.changed_person_ids(0, None, 10_000).await;
+    let ids = PersonStore::new(&env.catalog)
+        .changed_ids(0, None, 10_000)
+        .await;
     let ids = ids.unwrap();
     let steps: BTreeSet<i64> = ids.iter().map(|it| it.version).collect();
     assert_eq!(ids.len(), 4_000);

@@ -8,7 +8,7 @@ use crate::operation::{Limit, Operation};
 use crate::patch::Patch;
 use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{BackfillRange, BatchExportView};
+use millrace_catalog::{BackfillRange, Backfills, BatchExportView, BatchExports};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -103,19 +103,16 @@ struct BackfilledBody {
 
 async fn pause(context: Context, _: Nothing) -> Result<ExportBody, ApiError> {
     let (actor, id) = (context.actor()?, context.uuid("id")?);
-    let paused = context
-        .catalog()
-        .pause_batch_export(&actor, place(&context)?, id);
+    let paused = context.batch_exports().pause(&actor, place(&context)?, id);
     Ok(paused.await?.into())
 }
 
 async fn unpause(context: Context, body: UnpauseBody) -> Result<BackfilledBody, ApiError> {
     let (actor, id) = (context.actor()?, context.uuid("id")?);
     let with_backfill = body.backfill.sent().unwrap_or(false);
-    let unpaused =
-        context
-            .catalog()
-            .unpause_batch_export(&actor, place(&context)?, id, with_backfill);
+    let unpaused = context
+        .batch_exports()
+        .unpause(&actor, place(&context)?, id, with_backfill);
     let unpaused = unpaused.await?;
     Ok(backfilled(
         unpaused.view,
@@ -126,9 +123,9 @@ async fn unpause(context: Context, body: UnpauseBody) -> Result<BackfilledBody, 
 async fn backfill(context: Context, range: RangeBody) -> Result<BackfilledBody, ApiError> {
     let (actor, place, id) = (context.actor()?, place(&context)?, context.uuid("id")?);
     let catalog = context.catalog();
-    let started = catalog.start_export_backfill(&actor, place, id, range.into());
+    let started = Backfills::new(catalog).start(&actor, place, id, range.into());
     let backfill_id = Some(started.await?.id);
-    let view = catalog.batch_export(place, id).await?;
+    let view = BatchExports::new(catalog).get(place, id).await?;
     let view = view.ok_or_else(ApiError::not_found)?;
     Ok(backfilled(view, backfill_id))
 }

@@ -45,7 +45,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
 async fn list(context: Context) -> Result<Envelope<BackfillBody>, ApiError> {
     let (place, id, page) = (place(&context)?, context.uuid("id")?, context.page());
     let read = async |page| {
-        let found = context.catalog().list_export_backfills(place, id, page);
+        let found = context.backfills().list(place, id, page);
         found.await?.ok_or_else(ApiError::not_found)
     };
     context.list(page, read).await
@@ -53,19 +53,14 @@ async fn list(context: Context) -> Result<Envelope<BackfillBody>, ApiError> {
 
 async fn create(context: Context, range: RangeBody) -> Result<BackfillBody, ApiError> {
     let (actor, place, id) = (context.actor()?, place(&context)?, context.uuid("id")?);
-    let started = context
-        .catalog()
-        .start_export_backfill(&actor, place, id, range.into());
+    let started = context.backfills().start(&actor, place, id, range.into());
     Ok(started.await?.into())
 }
 
 async fn retrieve(context: Context) -> Result<BackfillBody, ApiError> {
     let (place, id) = (place(&context)?, context.uuid("id")?);
     let backfill_id = context.uuid("backfill_id")?;
-    let found = context
-        .catalog()
-        .export_backfill(place, id, backfill_id)
-        .await?;
+    let found = context.backfills().get(place, id, backfill_id).await?;
     found
         .map(BackfillBody::from)
         .ok_or_else(ApiError::not_found)
@@ -74,8 +69,6 @@ async fn retrieve(context: Context) -> Result<BackfillBody, ApiError> {
 async fn cancel(context: Context, _: Nothing) -> Result<BackfillBody, ApiError> {
     let (actor, place, id) = (context.actor()?, place(&context)?, context.uuid("id")?);
     let backfill_id = context.uuid("backfill_id")?;
-    let cancelled = context
-        .catalog()
-        .cancel_export_backfill(&actor, place, id, backfill_id);
+    let cancelled = context.backfills().cancel(&actor, place, id, backfill_id);
     Ok(cancelled.await?.into())
 }

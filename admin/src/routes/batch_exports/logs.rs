@@ -107,7 +107,7 @@ async fn of_export(context: Context) -> Result<LogsBody, ApiError> {
     // An invalid id matches no run.
     let run_id = run_id.map(|text| Uuid::parse_str(&text).unwrap_or_default());
     let lines = lines(&context, run_id).await?;
-    let export = context.catalog().batch_export(place, id).await?;
+    let export = context.batch_exports().get(place, id).await?;
     let export = export.ok_or_else(ApiError::not_found)?.into();
     Ok(LogsBody { export, lines })
 }
@@ -118,7 +118,7 @@ async fn of_run(context: Context) -> Result<Envelope<LineBody>, ApiError> {
         context.uuid("id")?,
         context.uuid("run_id")?,
     );
-    let run = context.catalog().export_run(place, id, run_id).await?;
+    let run = context.export_runs().get(place, id, run_id).await?;
     run.ok_or_else(ApiError::not_found)?;
     lines(&context, Some(run_id)).await
 }
@@ -134,7 +134,7 @@ async fn lines(context: &Context, run_id: Option<Uuid>) -> Result<Envelope<LineB
         search: context.query("search"),
     };
     let read = async |page| {
-        let found = context.catalog().list_export_logs(place, id, &filter, page);
+        let found = context.export_logs().list(place, id, &filter, page);
         found.await?.ok_or_else(ApiError::not_found)
     };
     context.list(page, read).await

@@ -54,34 +54,32 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
 
 async fn list(context: Context) -> Result<Envelope<ExportBody>, ApiError> {
     let (place, page) = (place(&context)?, context.page());
-    let read = |page| context.catalog().list_batch_exports(place, page);
+    let read = |page| context.batch_exports().list(place, page);
     context.list(page, read).await
 }
 
 async fn create(context: Context, new: NewBody) -> Result<ExportBody, ApiError> {
     let actor = context.actor()?;
     let (writer, new) = (writer(&context, &actor)?, new.checked()?);
-    let made = context.catalog().create_batch_export(writer, new).await?;
+    let made = context.batch_exports().create(writer, new).await?;
     Ok(made.into())
 }
 
 async fn retrieve(context: Context) -> Result<ExportBody, ApiError> {
     let (place, id) = (place(&context)?, context.uuid("id")?);
-    let found = context.catalog().batch_export(place, id).await?;
+    let found = context.batch_exports().get(place, id).await?;
     found.map(ExportBody::from).ok_or_else(ApiError::not_found)
 }
 
 async fn update(context: Context, patch: PatchBody) -> Result<ExportBody, ApiError> {
     let (actor, id) = (context.actor()?, context.uuid("id")?);
     let (writer, change) = (writer(&context, &actor)?, patch.checked()?);
-    let changed = context.catalog().update_batch_export(writer, id, change);
+    let changed = context.batch_exports().update(writer, id, change);
     Ok(changed.await?.into())
 }
 
 async fn delete(context: Context) -> Result<(), ApiError> {
     let (actor, id) = (context.actor()?, context.uuid("id")?);
-    let deleted = context
-        .catalog()
-        .delete_batch_export(&actor, place(&context)?, id);
+    let deleted = context.batch_exports().delete(&actor, place(&context)?, id);
     Ok(deleted.await?)
 }

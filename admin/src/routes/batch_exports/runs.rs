@@ -70,7 +70,7 @@ async fn list(context: Context) -> Result<Envelope<RunBody>, ApiError> {
         },
     };
     let read = async |page| {
-        let found = context.catalog().list_export_runs(place, id, filter, page);
+        let found = context.export_runs().list(place, id, filter, page);
         found.await?.ok_or_else(ApiError::not_found)
     };
     context.list(page, read).await
@@ -82,7 +82,7 @@ async fn retrieve(context: Context) -> Result<RunBody, ApiError> {
         context.uuid("id")?,
         context.uuid("run_id")?,
     );
-    let found = context.catalog().export_run(place, id, run_id).await?;
+    let found = context.export_runs().get(place, id, run_id).await?;
     found.map(RunBody::from).ok_or_else(ApiError::not_found)
 }
 
@@ -93,9 +93,7 @@ async fn retry(context: Context, _: Nothing) -> Result<RunBody, ApiError> {
         context.uuid("run_id")?,
     );
     let actor = context.actor()?;
-    let retried = context
-        .catalog()
-        .retry_export_run(&actor, place, id, run_id);
+    let retried = context.export_runs().retry(&actor, place, id, run_id);
     Ok(retried.await?.into())
 }
 
@@ -106,8 +104,6 @@ async fn cancel(context: Context, _: Nothing) -> Result<RunBody, ApiError> {
         context.uuid("run_id")?,
     );
     let actor = context.actor()?;
-    let cancelled = context
-        .catalog()
-        .cancel_export_run(&actor, place, id, run_id);
+    let cancelled = context.export_runs().cancel(&actor, place, id, run_id);
     Ok(cancelled.await?.into())
 }

@@ -124,7 +124,7 @@ async fn test(context: Context, body: TestBody) -> Result<StepsBody, ApiError> {
     let writer = writer(&context, &actor)?;
     let before = match body.batch_export.sent() {
         Some(id) => {
-            let view = context.catalog().batch_export(place(&context)?, id).await?;
+            let view = context.batch_exports().get(place(&context)?, id).await?;
             Some(view.ok_or_else(ApiError::not_found)?.export)
         }
         None => None,

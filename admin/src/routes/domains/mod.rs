@@ -8,7 +8,7 @@ use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
-use millrace_catalog::{Feature, Level, RequiredScope, features};
+use millrace_catalog::{Domains, Feature, Level, RequiredScope, features};
 use wire::{DomainBody, NewBody, PatchBody};
 
 const ALL: &str = "/api/organizations/{organization_id}/domains/";
@@ -72,20 +72,20 @@ pub(crate) fn operations() -> Vec<Operation> {
 
 async fn list(context: Context) -> Result<Envelope<DomainBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
-    let read = |page| context.catalog().domains_of(id, page);
+    let read = |page| context.domains().list(id, page);
     context.list(page, read).await
 }
 
 async fn retrieve(context: Context) -> Result<DomainBody, ApiError> {
     let (organization, id) = (context.organization_id()?, context.uuid("id")?);
-    let found = context.catalog().domain(organization, id).await?;
+    let found = context.domains().get(organization, id).await?;
     found.map(DomainBody::from).ok_or_else(ApiError::not_found)
 }
 
 async fn create(context: Context, new: NewBody) -> Result<DomainBody, ApiError> {
     let new = new.domain(&context.organization()?.organization)?;
     let (actor, organization) = (context.actor()?, context.organization_id()?);
-    let made = context.catalog().create_domain(&actor, organization, new);
+    let made = context.domains().create(&actor, organization, new);
     Ok(made.await?.into())
 }
 
@@ -93,25 +93,20 @@ async fn update(context: Context, change: PatchBody) -> Result<DomainBody, ApiEr
     let change = change.change()?;
     let (actor, organization) = (context.actor()?, context.organization_id()?);
     let id = context.uuid("id")?;
-    let changed = context
-        .catalog()
-        .update_domain(&actor, organization, id, change);
+    let changed = context.domains().update(&actor, organization, id, change);
     Ok(changed.await?.into())
 }
 
 async fn delete(context: Context) -> Result<(), ApiError> {
     let (actor, organization) = (context.actor()?, context.organization_id()?);
     let id = context.uuid("id")?;
-    Ok(context
-        .catalog()
-        .delete_domain(&actor, organization, id)
-        .await?)
+    Ok(context.domains().delete(&actor, organization, id).await?)
 }
 
 async fn verify(context: Context, _: Nothing) -> Result<DomainBody, ApiError> {
     let (organization, id) = (context.organization_id()?, context.uuid("id")?);
     let catalog = context.catalog();
-    let domain = catalog.domain_to_verify(organization, id).await?;
+    let domain = Domains::new(catalog).get_unproved(organization, id).await?;
     let dns = &context.services.dns;
     match dns
         .proof(&domain.domain, &domain.verification_challenge)
@@ -119,7 +114,7 @@ async fn verify(context: Context, _: Nothing) -> Result<DomainBody, ApiError> {
     {
         Ok(Proof::Found) => {
             let actor = context.actor()?;
-            let verified = catalog.verify_domain(&actor, organization, id, &domain.domain);
+            let verified = Domains::new(catalog).verify(&actor, organization, id, &domain.domain);
             Ok(verified.await?.into())
         }
         Ok(found) => {

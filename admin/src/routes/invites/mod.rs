@@ -94,7 +94,7 @@ pub(crate) fn operations() -> Vec<Operation> {
 
 async fn list(context: Context) -> Result<Envelope<InviteBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
-    let read = |page| context.catalog().invites_of(id, page);
+    let read = |page| context.invites().list(id, page);
     context.list(page, read).await
 }
 
@@ -103,7 +103,7 @@ async fn create(context: Context, new: NewBody) -> Result<InviteBody, ApiError> 
     let mut slots = reserve_mails(&context, new.recipient().as_slice())?;
     let new = new.invite(slots.is_some())?;
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    let sent = context.catalog().create_invite(&actor, id, new).await?;
+    let sent = context.invites().create(&actor, id, new).await?;
     send(&context, slots.as_mut(), &sent);
     Ok(sent.invite.into())
 }
@@ -126,10 +126,7 @@ async fn bulk(
     });
     let checked = checked.collect::<Result<Vec<_>, _>>()?;
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    let made = context
-        .catalog()
-        .create_invites(&actor, id, checked)
-        .await?;
+    let made = context.invites().create_all(&actor, id, checked).await?;
     for sent in &made {
         send(&context, slots.as_mut(), sent);
     }
@@ -141,12 +138,12 @@ async fn resend(context: Context, _: Nothing) -> Result<InviteBody, ApiError> {
     let invite_id = context.uuid("id")?;
     let (actor, id) = (context.actor()?, context.organization_id()?);
     // The recipient of an invite never changes, so it can be read before the transaction.
-    let recipient = context.catalog().invite_address(id, invite_id).await?;
+    let recipient = context.invites().address(id, invite_id).await?;
     let recipient = recipient.ok_or_else(ApiError::not_found)?;
     let mut slots = reserve_mails(&context, &[&recipient])?;
     let sent = context
-        .catalog()
-        .resend_invite(&actor, id, invite_id, slots.is_some())
+        .invites()
+        .resend(&actor, id, invite_id, slots.is_some())
         .await?;
     send(&context, slots.as_mut(), &sent);
     Ok(sent.invite.into())
@@ -154,9 +151,7 @@ async fn resend(context: Context, _: Nothing) -> Result<InviteBody, ApiError> {
 
 async fn delete(context: Context) -> Result<(), ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    let deleted = context
-        .catalog()
-        .delete_invite(&actor, id, context.uuid("id")?);
+    let deleted = context.invites().delete(&actor, id, context.uuid("id")?);
     Ok(deleted.await?)
 }
 

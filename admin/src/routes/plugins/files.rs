@@ -70,18 +70,15 @@ async fn check_for_updates(
         is_operator: false,
     };
     let checked = context
-        .catalog()
-        .set_plugin_latest_tag(writer, view.plugin.id, latest);
+        .plugins()
+        .set_latest_tag(writer, view.plugin.id, latest);
     Ok(checked.await?.into())
 }
 
 async fn source(family: PluginFamily, context: Context) -> Result<PluginSourceBody, ApiError> {
     may_read(&context)?;
     let (organization_id, id) = (context.organization_id()?, context.integer("id")?);
-    let found = context
-        .catalog()
-        .plugin_files(organization_id, family, id)
-        .await?;
+    let found = context.plugins().files(organization_id, family, id).await?;
     found
         .map(PluginSourceBody::from)
         .ok_or_else(ApiError::not_found)
@@ -95,9 +92,7 @@ async fn update_source(
     let actor = context.actor()?;
     let (writer, id) = (writer(&context, &actor, family)?, context.integer("id")?);
     let (fields, files) = body.into_parts();
-    let changed = context
-        .catalog()
-        .update_plugin_source(writer, id, fields, files);
+    let changed = context.plugins().update_source(writer, id, fields, files);
     Ok(changed.await?.into())
 }
 
@@ -113,18 +108,13 @@ async fn upgrade(
         Some(url) => released(&context, url).await?,
         None => None,
     };
-    let upgraded = context
-        .catalog()
-        .upgrade_plugin(writer, id, patch.into(), release);
+    let upgraded = context.plugins().upgrade(writer, id, patch.into(), release);
     Ok(upgraded.await?.into())
 }
 
 async fn found(context: &Context, family: PluginFamily) -> Result<PluginView, ApiError> {
     let (organization_id, id) = (context.organization_id()?, context.integer("id")?);
-    let found = context
-        .catalog()
-        .plugin(organization_id, family, id)
-        .await?;
+    let found = context.plugins().get(organization_id, family, id).await?;
     found.ok_or_else(ApiError::not_found)
 }
 

@@ -52,7 +52,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
 async fn list(family: PluginFamily, context: Context) -> Result<Envelope<PluginBody>, ApiError> {
     may_read(&context)?;
     let (id, page) = (context.organization_id()?, context.page());
-    let read = |page| context.catalog().list_plugins(id, family, page);
+    let read = |page| context.plugins().list(id, family, page);
     context.list(page, read).await
 }
 
@@ -73,17 +73,14 @@ async fn create(
         url,
         release,
     };
-    let made = context.catalog().create_plugin(writer, new).await?;
+    let made = context.plugins().create(writer, new).await?;
     Ok(made.into())
 }
 
 async fn retrieve(family: PluginFamily, context: Context) -> Result<PluginBody, ApiError> {
     may_read(&context)?;
     let (organization_id, id) = (context.organization_id()?, context.integer("id")?);
-    let found = context
-        .catalog()
-        .plugin(organization_id, family, id)
-        .await?;
+    let found = context.plugins().get(organization_id, family, id).await?;
     found.map(PluginBody::from).ok_or_else(ApiError::not_found)
 }
 
@@ -94,12 +91,12 @@ async fn update(
 ) -> Result<PluginBody, ApiError> {
     let actor = context.actor()?;
     let (writer, id) = (writer(&context, &actor, family)?, context.integer("id")?);
-    let changed = context.catalog().update_plugin(writer, id, patch.into());
+    let changed = context.plugins().update(writer, id, patch.into());
     Ok(changed.await?.into())
 }
 
 async fn delete(family: PluginFamily, context: Context) -> Result<(), ApiError> {
     let actor = context.actor()?;
     let (writer, id) = (writer(&context, &actor, family)?, context.integer("id")?);
-    Ok(context.catalog().delete_plugin(writer, id).await?)
+    Ok(context.plugins().delete(writer, id).await?)
 }

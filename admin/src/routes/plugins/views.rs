@@ -50,7 +50,7 @@ async fn exports_unsubscribe_configs(
 ) -> Result<Envelope<UseBody>, ApiError> {
     may_read(&context)?;
     let (id, page) = (context.organization_id()?, context.page());
-    let read = |page| context.catalog().list_exporting_plugins(id, family, page);
+    let read = |page| context.plugins().list_exporting(id, family, page);
     context.list(page, read).await
 }
 
@@ -68,6 +68,6 @@ async fn repository(
 async fn unused(family: PluginFamily, context: Context) -> Result<Envelope<PluginBody>, ApiError> {
     may_read(&context)?;
     let (id, page) = (context.organization_id()?, context.page());
-    let read = |page| context.catalog().list_unused_plugins(id, family, page);
+    let read = |page| context.plugins().list_unused(id, family, page);
     context.list(page, read).await
 }

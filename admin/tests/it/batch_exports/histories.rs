@@ -2,7 +2,9 @@
 
 use super::{NOBODY, ORGANIZATION, PROJECT, export};
 use crate::Fixture;
-use millrace_catalog::{LogLevel, NewExportLog, NewRun, RunProgress, RunStatus, UtcTime};
+use millrace_catalog::{
+    ExportLogs, ExportRuns, LogLevel, NewExportLog, NewRun, RunProgress, RunStatus, UtcTime,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 use uuid::Uuid;
@@ -29,9 +31,8 @@ async fn begun(fixture: &Fixture, path: &str, hour: i64) -> (Uuid, String) {
         data_interval_start: Some(UtcTime(hour * HOUR)),
         data_interval_end: UtcTime((hour + 1) * HOUR),
     };
-    let run = fixture
-        .catalog
-        .begin_export_run(id.parse().unwrap(), new)
+    let run = ExportRuns::new(&fixture.catalog)
+        .begin(id.parse().unwrap(), new)
         .await
         .unwrap();
     (run.id, format!("{path}runs/{}/", run.id))
@@ -56,9 +57,8 @@ async fn runs_are_listed_read_cancelled_and_retried() {
         let (id, run) = begun(&fixture, &path, 1).await;
         begun(&fixture, &path, 0).await;
         let progress = progress();
-        fixture
-            .catalog
-            .record_export_run(id, None, progress, Duration::ZERO)
+        ExportRuns::new(&fixture.catalog)
+            .record(id, None, progress, Duration::ZERO)
             .await
             .unwrap();
         let read = fixture.get(&run).await;
@@ -264,9 +264,8 @@ async fn logs_are_the_export_and_a_page_of_lines() {
             level,
             message: message.to_owned(),
         };
-        fixture
-            .catalog
-            .write_export_logs(id, run_id, vec![line])
+        ExportLogs::new(&fixture.catalog)
+            .write(id, run_id, vec![line])
             .await
             .unwrap();
     }
@@ -360,9 +359,8 @@ async fn runs_do_not_change_the_version_of_an_export() {
                 status,
                 ..progress()
             };
-            let recorded = fixture
-                .catalog
-                .record_export_run(id, None, progress, Duration::ZERO);
+            let recorded =
+                ExportRuns::new(&fixture.catalog).record(id, None, progress, Duration::ZERO);
             recorded.await.unwrap();
             let now = fixture.get(&path).await;
             assert_eq!(now.header("etag"), tag, "{status:?}");

@@ -3,6 +3,7 @@
 use super::{ORGANIZATION, PROJECT, export, made, new_export};
 use crate::Fixture;
 use millrace_admin::ApiConfig;
+use millrace_catalog::BatchExports;
 use serde_json::{Value, json};
 
 on_both!(
@@ -245,9 +246,8 @@ async fn secrets_are_never_returned() {
         organization_id: fixture.made.organization_id,
         project_id: None,
     };
-    let kept = fixture
-        .catalog
-        .batch_export(place, id.parse().unwrap())
+    let kept = BatchExports::new(&fixture.catalog)
+        .get(place, id.parse().unwrap())
         .await;
     let export = kept.unwrap().unwrap().export;
     let names: Vec<_> = export

@@ -2,7 +2,8 @@
 
 use crate::Fixture;
 use millrace_catalog::{
-    Actor, Level, LogLevel, NewExportLog, NewInvite, NewRun, PluginFamily, User, UtcTime,
+    Actor, ExportLogs, ExportRuns, Invites, Level, LogLevel, NewExportLog, NewInvite, NewRun,
+    PluginFamily, User, UtcTime,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -43,7 +44,7 @@ impl SampleData {
         data.make_resources(fixture, name).await;
         let invite = NewInvite::to(&format!("link@{name}.example"));
         let system = Actor::system();
-        let invite = fixture.catalog.create_invite(&system, organization, invite);
+        let invite = Invites::new(&fixture.catalog).create(&system, organization, invite);
         data.set("signup", &invite.await.unwrap().token.expose());
         data
     }
@@ -96,13 +97,16 @@ impl SampleData {
             data_interval_start: None,
             data_interval_end: UtcTime(0),
         };
-        let run = fixture.catalog.begin_export_run(id, window).await.unwrap();
+        let run = ExportRuns::new(&fixture.catalog)
+            .begin(id, window)
+            .await
+            .unwrap();
         self.set("runs", &run.id);
         let line = NewExportLog {
             level: LogLevel::Info,
             message: "Begun".to_owned(),
         };
-        let written = fixture.catalog.write_export_logs(id, run.id, vec![line]);
+        let written = ExportLogs::new(&fixture.catalog).write(id, run.id, vec![line]);
         written.await.unwrap();
     }
 

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::{connect, output};
 use anyhow::{Context, bail};
 use clap::Args;
+use millrace_catalog::ProjectKeys;
 use millrace_clickhouse::Settings;
 use millrace_import::check::Findings;
 use millrace_import::clickhouse::ClickHouse;
@@ -187,7 +188,7 @@ fn project_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyh
         return Ok(project_id);
     }
     let found = connect::with_catalog(config, async |catalog| {
-        Ok(catalog.project_by_key(project_key).await?)
+        Ok(ProjectKeys::new(catalog).find(project_key).await?)
     });
     let found = found.context("say the project's id with --team-id")?;
     found

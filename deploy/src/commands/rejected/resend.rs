@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::connect;
 use crate::output;
 use anyhow::{Context, anyhow, bail, ensure};
+use millrace_catalog::Projects;
 use millrace_clickhouse::RejectedEvent;
 use millrace_rows::{Clock, ProjectId, SystemClock, shown};
 use serde_json::Value;
@@ -390,7 +391,7 @@ fn requests(events: Vec<CorrectedEvent<'_>>) -> Vec<Vec<CorrectedEvent<'_>>> {
 /// Key of a project; `None` when it has none.
 fn project_key(config: &Config, project_id: i64) -> anyhow::Result<Option<String>> {
     let project = connect::with_catalog(config, async |catalog| {
-        Ok(catalog.project(ProjectId(project_id)).await?)
+        Ok(Projects::new(catalog).get(ProjectId(project_id)).await?)
     })?;
     Ok(project.and_then(|project| project.api_token))
 }

@@ -61,5 +61,3 @@ mod model;
 pub use lane::{ShipError, run};
 pub use limits::Limits;
 pub use options::ShipOptions;
-pub(crate) use rows::Layout;
-pub(crate) use source::unpacked;

@@ -55,8 +55,6 @@ pub struct Row {
     pub key: Option<RowKey>,
     /// Version of the row, if it is an event.
     pub version: Option<EventVersion>,
-    /// Project of the row, if it names one.
-    pub project_id: Option<ProjectId>,
 }
 
 impl Row {
@@ -135,7 +133,6 @@ impl Layout {
             bytes: 0..bytes.len() - rest.len(),
             key,
             version: fields.version(),
-            project_id: fields.project_id,
         })
     }
 }

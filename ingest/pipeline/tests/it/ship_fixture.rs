@@ -130,7 +130,6 @@ pub fn start(dir: &Path, database: &Database, limits: Limits) -> (Writer, Shippi
         synced: synced_receiver,
         shipped,
         updates_shipped: watch::channel(Position::FIRST).0,
-        retention: Arc::default(),
         recovery,
     };
     let mut options = ShipOptions::of(Lane::Live, "node", dir.join("dead-letters"));

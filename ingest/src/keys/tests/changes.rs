@@ -2,7 +2,7 @@
 
 use super::super::answers::{CatalogUnavailable, FOUND_MICROS};
 use super::Fixture;
-use millrace_catalog::{Actor, NewProject};
+use millrace_catalog::{Actor, NewProject, Projects};
 use millrace_parse::KeyLookup;
 use millrace_rows::ProjectId;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ async fn a_key_revoked_before_an_outage_is_dead_in_it_and_others_live() {
     let mut other = NewProject::named("Other");
     other.key = Some("other-key".to_owned());
     let (organization, system) = (fixture.organization, Actor::system());
-    let made = fixture.catalog.create_project(&system, organization, other);
+    let made = Projects::new(&fixture.catalog).create(&system, organization, other);
     let other = ProjectId(made.await.unwrap().id);
     keys.poll_changes().await;
     for key in [fixture.key.as_str(), "other-key"] {
@@ -106,9 +106,7 @@ async fn a_key_whose_change_could_not_be_looked_at_is_not_believed_until_it_can(
         let (keys, system) = (&fixture.keys, Actor::system());
         let mut other = NewProject::named("Other");
         other.key = Some("other-key".to_owned());
-        let made = fixture
-            .catalog
-            .create_project(&system, fixture.organization, other);
+        let made = Projects::new(&fixture.catalog).create(&system, fixture.organization, other);
         let other = ProjectId(made.await.unwrap().id);
         keys.poll_changes().await;
         for key in [fixture.key.as_str(), "other-key"] {

@@ -2,6 +2,7 @@
 
 use super::super::answers::{FOUND_MICROS, RETRY_MICROS, lock};
 use super::Fixture;
+use millrace_catalog::Projects;
 use millrace_parse::{KeyLookup, Project};
 
 impl Fixture {
@@ -16,7 +17,7 @@ impl Fixture {
     }
 
     async fn is_noted(&self) -> bool {
-        let project = self.catalog.project(self.project.id).await;
+        let project = Projects::new(&self.catalog).get(self.project.id).await;
         project.unwrap().unwrap().ingested_event
     }
 

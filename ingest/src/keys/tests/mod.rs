@@ -11,7 +11,10 @@ use super::answers::{
 use super::cache::{Keys, UNKNOWN_MAX};
 use futures_util::FutureExt;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, BootstrapOptions, Catalog, NewProject, ProjectChange};
+use millrace_catalog::{
+    Actor, BootstrapOptions, Catalog, NewProject, Organizations, ProjectChange, ProjectKeyChanges,
+    Projects,
+};
 use millrace_parse::{KeyLookup, Project};
 use millrace_rows::ProjectId;
 use std::sync::Arc;
@@ -71,7 +74,7 @@ impl Fixture {
     /// Revokes the project's key in another process.
     async fn revoke_elsewhere(&self) {
         let (elsewhere, system) = (self.elsewhere().await, Actor::system());
-        let revoked = elsewhere.revoke_project_key(&system, &self.key);
+        let revoked = ProjectKeyChanges::new(&elsewhere).revoke(&system, &self.key);
         revoked.await.unwrap();
     }
 }
@@ -91,8 +94,8 @@ async fn a_found_key_is_asked_for_again_after_a_minute() {
         ..ProjectChange::default()
     };
     let (organization, id) = (fixture.organization, fixture.project.id);
-    elsewhere
-        .update_project(&Actor::system(), organization, id, anonymize)
+    Projects::new(&elsewhere)
+        .update(&Actor::system(), organization, id, anonymize)
         .await
         .unwrap();
     fixture.pass_micros(FOUND_MICROS / 2);
@@ -112,8 +115,8 @@ async fn an_unknown_key_is_asked_for_again_after_five_seconds() {
     assert_eq!(keys.find("new-key").await, Ok(None));
     let elsewhere = fixture.elsewhere().await;
     let id = fixture.project.id;
-    elsewhere
-        .rotate_project_key(&Actor::system(), id, Some("new-key".to_owned()))
+    ProjectKeyChanges::new(&elsewhere)
+        .rotate(&Actor::system(), id, Some("new-key".to_owned()))
         .await
         .unwrap();
     assert_eq!(keys.cached("new-key"), KeyLookup::Unknown);
@@ -144,7 +147,11 @@ async fn caches_before_different_catalogs_do_not_mix() {
 #[tokio::test]
 async fn keys_that_share_a_thread_slot_are_told_apart() {
     let fixture = Fixture::new().await;
-    let organization = fixture.catalog.list_organizations().await.unwrap()[0].id;
+    let organization = Organizations::new(&fixture.catalog)
+        .list_all()
+        .await
+        .unwrap()[0]
+        .id;
     let mut made = vec![(fixture.key.clone(), fixture.project.id.0)];
     for (n, key) in ["same-tail-12345678", "other-same-tail-12345678", "12345678"]
         .iter()
@@ -152,9 +159,8 @@ async fn keys_that_share_a_thread_slot_are_told_apart() {
     {
         let mut new = NewProject::named(&format!("Project {n}"));
         new.key = Some((*key).to_owned());
-        let project = fixture
-            .catalog
-            .create_project(&Actor::system(), organization, new)
+        let project = Projects::new(&fixture.catalog)
+            .create(&Actor::system(), organization, new)
             .await
             .unwrap();
         made.push(((*key).to_owned(), project.id));
@@ -221,9 +227,8 @@ async fn a_key_that_this_process_reset_is_refused_at_once() {
     let mut overlapping = Box::pin(keys.find("overlapping"));
     assert!((&mut overlapping).now_or_never().is_none());
     let chosen = Some("overlapping".to_owned());
-    fixture
-        .catalog
-        .rotate_project_key(&Actor::system(), id, chosen)
+    ProjectKeyChanges::new(&fixture.catalog)
+        .rotate(&Actor::system(), id, chosen)
         .await
         .unwrap();
     keys.catch_up().await;
@@ -248,10 +253,8 @@ async fn wrong_checksums_need_no_look_up_unless_the_key_was_imported() {
     assert_eq!(keys.cached(WRONG_CHECKSUM), KeyLookup::Unknown);
     let id = fixture.project.id;
     let imported = Some(WRONG_CHECKSUM.to_owned());
-    fixture
-        .elsewhere()
-        .await
-        .rotate_project_key(&Actor::system(), id, imported)
+    ProjectKeyChanges::new(&fixture.elsewhere().await)
+        .rotate(&Actor::system(), id, imported)
         .await
         .unwrap();
     keys.poll_changes().await;

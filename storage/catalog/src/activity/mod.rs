@@ -33,34 +33,48 @@ pub struct ActivityFilter {
     pub item_id: Option<String>,
 }
 
-impl Catalog {
+/// Activity log of organizations.
+#[derive(Clone, Copy, Debug)]
+pub struct ActivityLog<'a>(&'a Catalog);
+
+impl<'a> ActivityLog<'a> {
+    /// Returns a handle to the activity log in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl ActivityLog<'_> {
     /// Lists the entries of an organization, newest first.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_activity(
-        &self,
+    pub async fn list(
+        self,
         filter: &ActivityFilter,
         page: PageRequest,
     ) -> Result<Page<log::Model>, CatalogError> {
         let query = filtered(filter);
         let read = async {
             let count = match filter.item_id {
-                Some(_) => query.clone().count(&self.db).await?,
-                None => counted(&self.db, filter).await?,
+                Some(_) => query.clone().count(&self.0.db).await?,
+                None => counted(&self.0.db, filter).await?,
             };
             let newest = query
                 .order_by_desc(log::Column::CreatedAt)
                 .order_by_desc(log::Column::Id);
             let part = part(newest, log::Column::Id, page);
-            let mut rows = part.all(&self.db).await?;
+            let mut rows = part.all(&self.0.db).await?;
             rows.sort_by_key(|entry| Reverse((entry.created_at, entry.id)));
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
+}
 
+impl Catalog {
     /// Writes an entry within the transaction of its change.
     pub(crate) async fn record(
         &self,

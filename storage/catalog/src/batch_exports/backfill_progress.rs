@@ -3,7 +3,7 @@
 
 use super::empty_backfills::drop_unused_settings;
 use super::locks::lock_open_backfill;
-use crate::catalog::Catalog;
+use super::{Backfills, ExportLogs};
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
@@ -15,7 +15,7 @@ use sea_orm::{
     PaginatorTrait, QueryFilter,
 };
 
-impl Catalog {
+impl Backfills<'_> {
     /// Sets how many runs a backfill takes; a backfill of none is complete at once. `false`: it has
     /// ended, or is gone, or another process has set the number. Who counts when there are runs
     /// already counts the rest only.
@@ -23,12 +23,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn plan_export_backfill(
-        &self,
-        id: Uuid,
-        total_runs: i64,
-    ) -> Result<bool, ChangeError> {
-        let transaction = self.begin_bounded().await?;
+    pub async fn plan(self, id: Uuid, total_runs: i64) -> Result<bool, ChangeError> {
+        let transaction = self.0.begin_bounded().await?;
         let planned = async {
             let Some(mut backfill) = lock_uncounted_backfill(&transaction, id).await? else {
                 return Ok(false);
@@ -39,7 +35,7 @@ impl Catalog {
             Ok(true)
         };
         let planned = planned.await;
-        self.finish(transaction, planned).await
+        self.0.finish(transaction, planned).await
     }
 
     /// Completes a backfill that has no runs, with the reason. `false`: it has ended, or is gone,
@@ -48,12 +44,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn end_empty_export_backfill(
-        &self,
-        id: Uuid,
-        why: &str,
-    ) -> Result<bool, ChangeError> {
-        let transaction = self.begin_bounded().await?;
+    pub async fn end_empty(self, id: Uuid, why: &str) -> Result<bool, ChangeError> {
+        let transaction = self.0.begin_bounded().await?;
         let ended = async {
             let Some(backfill) = lock_uncounted_backfill(&transaction, id).await? else {
                 return Ok(false);
@@ -62,7 +54,7 @@ impl Catalog {
             Ok(true)
         };
         let ended = ended.await;
-        self.finish(transaction, ended).await
+        self.0.finish(transaction, ended).await
     }
 
     /// Takes the runs that a backfill has for all of them, as nothing is left of the others' rows;
@@ -71,12 +63,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn end_export_backfill_early(
-        &self,
-        id: Uuid,
-        why: &str,
-    ) -> Result<bool, ChangeError> {
-        let transaction = self.begin_bounded().await?;
+    pub async fn end_early(self, id: Uuid, why: &str) -> Result<bool, ChangeError> {
+        let transaction = self.0.begin_bounded().await?;
         let ended = async {
             let Some(mut backfill) = lock_open_backfill(&transaction, id).await? else {
                 return Ok(false);
@@ -96,12 +84,12 @@ impl Catalog {
             Ok(true)
         };
         let ended = ended.await;
-        self.finish(transaction, ended).await
+        self.0.finish(transaction, ended).await
     }
 
     /// Completes a backfill that has no runs, with the reason.
     async fn complete_empty(
-        &self,
+        self,
         within: &DatabaseTransaction,
         mut backfill: backfills::Model,
         why: &str,
@@ -109,7 +97,7 @@ impl Catalog {
         backfill.total_runs = Some(0);
         backfill.message = Some(why.to_owned());
         backfill.asked_for = None;
-        self.log_empty_backfill(within, &backfill, why).await?;
+        self.log_empty(within, &backfill, why).await?;
         self.save_counts(within, backfill).await
     }
 
@@ -118,13 +106,13 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn fail_export_backfill(&self, id: Uuid, why: &str) -> Result<bool, ChangeError> {
-        let transaction = self.begin_bounded().await?;
+    pub async fn fail(self, id: Uuid, why: &str) -> Result<bool, ChangeError> {
+        let transaction = self.0.begin_bounded().await?;
         let failed = async {
             let Some(mut backfill) = lock_open_backfill(&transaction, id).await? else {
                 return Ok(false);
             };
-            let now = self.now();
+            let now = self.0.now();
             backfill.status = RunStatus::Failed;
             backfill.finished_at = Some(now);
             backfill.last_updated_at = now;
@@ -134,18 +122,19 @@ impl Catalog {
             let row = backfill.into_active_model().reset_all();
             row.update(&transaction).await?;
             let message = format!("Backfill {id} was given up. {why}");
-            self.log_export(&transaction, export_id, None, LogLevel::Error, &message)
+            ExportLogs::new(self.0)
+                .log(&transaction, export_id, None, LogLevel::Error, &message)
                 .await?;
             Ok(true)
         };
         let failed = failed.await;
-        self.finish(transaction, failed).await
+        self.0.finish(transaction, failed).await
     }
 
     /// Counts an ended run of a backfill; the last one ends the backfill. A backfill that has ended
     /// has counted all of its runs.
-    pub(super) async fn backfill_run_ended(
-        &self,
+    pub(super) async fn run_ended(
+        self,
         within: &DatabaseTransaction,
         id: Uuid,
     ) -> Result<(), Abort> {
@@ -160,11 +149,7 @@ impl Catalog {
 
     /// Uncounts a run that had ended and starts again. A backfill that ended before all of its runs
     /// were made stays as it is: only that run was asked for.
-    pub(super) async fn reopen_backfill(
-        &self,
-        within: &DatabaseTransaction,
-        id: Uuid,
-    ) -> Result<(), Abort> {
+    pub(super) async fn reopen(self, within: &DatabaseTransaction, id: Uuid) -> Result<(), Abort> {
         let query = locked(within, backfills::Entity::find_by_id(id));
         let goes_on = |it: &backfills::Model| {
             let has_all = it.total_runs.is_some_and(|all| it.finished_runs >= all);
@@ -182,11 +167,11 @@ impl Catalog {
     /// Writes new counts. When all runs are done the backfill is complete, or failed if one of them
     /// did.
     async fn save_counts(
-        &self,
+        self,
         within: &DatabaseTransaction,
         mut backfill: backfills::Model,
     ) -> Result<(), Abort> {
-        let now = self.now();
+        let now = self.0.now();
         let finished = backfill.finished_runs;
         let is_done = backfill.total_runs.is_some_and(|total| finished >= total);
         if is_done && backfill.status.is_open() {

@@ -4,9 +4,9 @@
 //! round again: however many backfills an organization asks for, and however long each takes to
 //! count, another organization's is planned after one of them.
 
+use super::Backfills;
 use super::plan::open_backfills;
 use super::unknown_values::has_readable_export;
-use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
@@ -93,20 +93,20 @@ impl BackfillRoundRobin {
     }
 }
 
-impl Catalog {
+impl Backfills<'_> {
     /// Finds the backfill to plan next, of those that have few open runs and not all runs made.
     /// Organizations in `but` are left out.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn next_backfill_to_plan(
-        &self,
+    pub async fn next_to_plan(
+        self,
         round_robin: &BackfillRoundRobin,
         but: &[Uuid],
     ) -> Result<Option<OpenBackfill>, CatalogError> {
         let read = async {
-            let waiting = waiting(&self.db, but).await?;
+            let waiting = waiting(&self.0.db, but).await?;
             let Some(organization_id) = round_robin.next(&waiting) else {
                 return Ok(None);
             };
@@ -116,18 +116,18 @@ impl Catalog {
             );
             let first = in_order(own.clone());
             let found = match round_robin.last_of(organization_id) {
-                Some(last) => match in_order(own.filter(is_after(last))).one(&self.db).await? {
+                Some(last) => match in_order(own.filter(is_after(last))).one(&self.0.db).await? {
                     Some(found) => Some(found),
-                    None => first.one(&self.db).await?,
+                    None => first.one(&self.0.db).await?,
                 },
-                None => first.one(&self.db).await?,
+                None => first.one(&self.0.db).await?,
             };
             match found {
-                Some(backfill) => opened(&self.db, backfill).await,
+                Some(backfill) => opened(&self.0.db, backfill).await,
                 None => Ok(None),
             }
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 }
 

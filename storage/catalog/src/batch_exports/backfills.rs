@@ -6,10 +6,9 @@ use super::claims::hold_for_take_back;
 use super::empty_backfills::{delete_oldest, drop_unused_settings};
 use super::latest::keep_latest_runs;
 use super::run_round_robin::exports_of;
-use super::{ExportInterval, ExportPlace, found_for_use, found_to_stop, of};
+use super::{Backfills, ExportInterval, ExportLogs, ExportPlace, found_for_use, found_to_stop, of};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
@@ -45,33 +44,32 @@ pub(super) struct BackfillRequest {
     pub(super) windows_from: Option<UtcTime>,
 }
 
-impl Catalog {
+impl Backfills<'_> {
     /// Asks for a backfill.
     ///
     /// # Errors
     ///
     /// No right to write, no such export, a range that is none, one that ends too far in the
     /// future, or too many backfills that have not ended.
-    pub async fn start_export_backfill(
-        &self,
+    pub async fn start(
+        self,
         actor: &Actor,
         place: ExportPlace,
         export_id: Uuid,
         range: BackfillRange,
     ) -> Result<backfills::Model, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let started = async {
             let export = found_for_use(&transaction, actor, place, export_id).await?;
             let request = BackfillRequest {
                 range,
-                at: self.now(),
+                at: self.0.now(),
                 windows_from: None,
             };
-            self.insert_backfill(&transaction, actor, &export, request)
-                .await
+            self.insert(&transaction, actor, &export, request).await
         };
         let started = started.await;
-        self.finish(transaction, started).await
+        self.0.finish(transaction, started).await
     }
 
     /// Lists the backfills of an export, newest first; `None` if there is no such export.
@@ -79,30 +77,30 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_export_backfills(
-        &self,
+    pub async fn list(
+        self,
         place: ExportPlace,
         export_id: Uuid,
         page: PageRequest,
     ) -> Result<Option<Page<backfills::Model>>, CatalogError> {
         let read = async {
             let export = of(place).filter(exports::Column::Id.eq(export_id));
-            if export.one(&self.db).await?.is_none() {
+            if export.one(&self.0.db).await?.is_none() {
                 return Ok(None);
             }
             let query =
                 backfills::Entity::find().filter(backfills::Column::BatchExportId.eq(export_id));
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let rows = query
                 .order_by_desc(backfills::Column::CreatedAt)
                 .order_by_desc(backfills::Column::Id)
                 .offset(page.offset)
                 .limit(page.limit)
-                .all(&self.db)
+                .all(&self.0.db)
                 .await?;
             Ok(Some(Page { count, rows }))
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Finds one backfill.
@@ -110,22 +108,22 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn export_backfill(
-        &self,
+    pub async fn get(
+        self,
         place: ExportPlace,
         export_id: Uuid,
         id: Uuid,
     ) -> Result<Option<backfills::Model>, CatalogError> {
         let read = async {
             let export = of(place).filter(exports::Column::Id.eq(export_id));
-            if export.one(&self.db).await?.is_none() {
+            if export.one(&self.0.db).await?.is_none() {
                 return Ok(None);
             }
             let backfill = backfills::Entity::find_by_id(id);
             let backfill = backfill.filter(backfills::Column::BatchExportId.eq(export_id));
-            backfill.one(&self.db).await
+            backfill.one(&self.0.db).await
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Cancels a backfill that has not ended, and its runs that have not.
@@ -133,14 +131,14 @@ impl Catalog {
     /// # Errors
     ///
     /// No right to write, no such backfill, or it has ended.
-    pub async fn cancel_export_backfill(
-        &self,
+    pub async fn cancel(
+        self,
         actor: &Actor,
         place: ExportPlace,
         export_id: Uuid,
         id: Uuid,
     ) -> Result<backfills::Model, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let cancelled = async {
             let export = found_to_stop(&transaction, actor, place, export_id).await?;
             let query = backfills::Entity::find_by_id(id)
@@ -151,14 +149,15 @@ impl Catalog {
                 let detail = "The backfill has ended; there is nothing to cancel.";
                 return Err(ChangeError::invalid(None, "invalid_input", detail).into());
             }
-            self.cancel(&transaction, actor, &export, before).await
+            self.cancel_within(&transaction, actor, &export, before)
+                .await
         };
         let cancelled = cancelled.await;
-        self.finish(transaction, cancelled).await
+        self.0.finish(transaction, cancelled).await
     }
 
-    pub(super) async fn insert_backfill(
-        &self,
+    pub(super) async fn insert(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         export: &exports::Model,
@@ -201,37 +200,39 @@ impl Catalog {
             .field(&field("status"), (), made.status.to_value())
             .field(&field("start_at"), (), made.start_at)
             .field(&field("end_at"), (), made.end_at);
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         let message = format!("Somebody asked for backfill {}.", made.id);
-        self.log_export(within, export.id, None, LogLevel::Info, &message)
+        ExportLogs::new(self.0)
+            .log(within, export.id, None, LogLevel::Info, &message)
             .await?;
         if let Some(why) = &made.message {
-            self.log_empty_backfill(within, &made, why).await?;
+            self.log_empty(within, &made, why).await?;
         }
         Ok(made)
     }
 
     /// Writes to the export's log why a backfill has no runs.
-    pub(super) async fn log_empty_backfill(
-        &self,
+    pub(super) async fn log_empty(
+        self,
         within: &DatabaseTransaction,
         backfill: &backfills::Model,
         why: &str,
     ) -> Result<(), DbErr> {
         let message = format!("Backfill {} has no runs. {why}", backfill.id);
         let export_id = backfill.batch_export_id;
-        self.log_export(within, export_id, None, LogLevel::Info, &message)
+        ExportLogs::new(self.0)
+            .log(within, export_id, None, LogLevel::Info, &message)
             .await
     }
 
-    pub(super) async fn cancel(
-        &self,
+    pub(super) async fn cancel_within(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         export: &exports::Model,
         before: backfills::Model,
     ) -> Result<backfills::Model, Abort> {
-        let now = self.now();
+        let now = self.0.now();
         let cancelled = RunStatus::Cancelled;
         let own = runs::Column::BackfillId.eq(before.id);
         hold_for_take_back(within, export.id, own).await?;
@@ -258,8 +259,9 @@ impl Catalog {
             audit_change(Activity::Updated, export).field(&field, was, cancelled.to_value());
         let message = format!("Backfill {} was cancelled.", after.id);
         let saved = after.into_active_model().reset_all().update(within).await?;
-        self.record(within, actor, audit).await?;
-        self.log_export(within, export.id, None, LogLevel::Info, &message)
+        self.0.record(within, actor, audit).await?;
+        ExportLogs::new(self.0)
+            .log(within, export.id, None, LogLevel::Info, &message)
             .await?;
         Ok(saved)
     }

@@ -13,8 +13,8 @@ use super::latest::keep_latest_runs;
 use super::locks::{lock_export, lock_free_export};
 use super::logs::beginning;
 use super::run_round_robin::{self, RunRoundRobin, claimable};
+use super::{Backfills, BatchExports, ExportLogs, ExportRuns};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::database_clock::{database_now, micros};
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
@@ -67,7 +67,7 @@ pub enum RunOutcome {
     Lost,
 }
 
-impl Catalog {
+impl ExportRuns<'_> {
     /// Claims a run of the organization that is next in the round robin: of its runs the one that
     /// is due the longest, of an export of which no run is claimed and whose row no other
     /// transaction has locked. Runs by the clock go before those of backfills. If nothing can be
@@ -77,13 +77,13 @@ impl Catalog {
     /// # Errors
     ///
     /// The first database error, if no run of another organization is claimed.
-    pub async fn claim_export_run(
-        &self,
+    pub async fn claim(
+        self,
         time: Duration,
         round_robin: &mut RunRoundRobin,
     ) -> Result<Option<ClaimedRun>, ChangeError> {
-        let waiting = run_round_robin::waiting(&self.db, round_robin.runs_each_max).await;
-        let mut waiting = waiting.map_err(|error| self.error(&error))?;
+        let waiting = run_round_robin::waiting(&self.0.db, round_robin.runs_each_max).await;
+        let mut waiting = waiting.map_err(|error| self.0.error(&error))?;
         let mut errors = Vec::new();
         while errors.len() < CLAIM_ERRORS_MAX {
             let Some(organization_id) = round_robin.next(&waiting) else {
@@ -102,13 +102,13 @@ impl Catalog {
 
     /// Claims a run of an organization.
     async fn claim_run_of(
-        &self,
+        self,
         organization_id: Uuid,
         time: Duration,
     ) -> Result<Option<ClaimedRun>, ChangeError> {
         let mut held: Vec<Uuid> = Vec::new();
         loop {
-            let seen = claimable(&self.db)
+            let seen = claimable(&self.0.db)
                 .filter(
                     runs::Column::BatchExportId
                         .in_subquery(run_round_robin::exports_of(organization_id)),
@@ -118,14 +118,14 @@ impl Catalog {
                 .order_by_asc(runs::Column::NextTryAt)
                 .order_by_asc(runs::Column::CreatedAt)
                 .order_by_asc(runs::Column::Ordinal)
-                .one(&self.db)
+                .one(&self.0.db)
                 .await;
-            let Some(seen) = seen.map_err(|error| self.error(&error))? else {
+            let Some(seen) = seen.map_err(|error| self.0.error(&error))? else {
                 return Ok(None);
             };
-            let transaction = self.begin_bounded().await?;
+            let transaction = self.0.begin_bounded().await?;
             let claimed = claim(&transaction, &seen, time).await;
-            let claimed = self.finish(transaction, claimed).await?;
+            let claimed = self.0.finish(transaction, claimed).await?;
             if claimed.is_some() {
                 return Ok(claimed);
             }
@@ -139,19 +139,19 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn record_export_run(
-        &self,
+    pub async fn record(
+        self,
         id: Uuid,
         claim: Option<Uuid>,
         progress: RunProgress,
         again_after: Duration,
     ) -> Result<RunOutcome, ChangeError> {
         let transaction = if progress.status == RunStatus::Running {
-            self.begin_bounded().await?
+            self.0.begin_bounded().await?
         } else {
             // The end of a try: if the claim lapsed before it is recorded, the run would be made
             // again.
-            self.begin_queued().await?
+            self.0.begin_queued().await?
         };
         let recorded = async {
             let query = runs::Entity::find_by_id(id);
@@ -165,7 +165,7 @@ impl Catalog {
                 return Ok(RunOutcome::Lost);
             };
             let mut outcome = RunOutcome::Kept;
-            let wait = self
+            let wait = BatchExports::new(self.0)
                 .record_wait(&transaction, &mut export, &progress)
                 .await?;
             if wait.is_to_be_told {
@@ -190,7 +190,9 @@ impl Catalog {
                     .await?;
             }
             if let Some(backfill_id) = backfill_id {
-                self.backfill_run_ended(&transaction, backfill_id).await?;
+                Backfills::new(self.0)
+                    .run_ended(&transaction, backfill_id)
+                    .await?;
             }
             let failed = matches!(status, RunStatus::Failed | RunStatus::TimedOut);
             if failed && self.pause_after_failures(&transaction, export).await? {
@@ -200,12 +202,12 @@ impl Catalog {
             Ok(outcome)
         };
         let recorded = recorded.await;
-        self.finish(transaction, recorded).await
+        self.0.finish(transaction, recorded).await
     }
 
     /// Applies a record to a run; `until` is when its claim lapses, or it may be tried again.
-    fn after(&self, mut run: runs::Model, progress: RunProgress, until: i64) -> runs::Model {
-        let now = self.now();
+    fn after(self, mut run: runs::Model, progress: RunProgress, until: i64) -> runs::Model {
+        let now = self.0.now();
         run.status = progress.status;
         run.records_completed = progress.records_completed;
         run.records_total_count = progress.records_total_count;
@@ -232,7 +234,7 @@ impl Catalog {
     /// Pauses an export whose last runs, since it was resumed, all failed, those of backfills
     /// included.
     async fn pause_after_failures(
-        &self,
+        self,
         within: &DatabaseTransaction,
         before: exports::Model,
     ) -> Result<bool, Abort> {
@@ -256,18 +258,22 @@ impl Catalog {
             return Ok(false);
         }
         let mut after = before.clone();
-        self.mark_paused(&mut after);
+        BatchExports::new(self.0).mark_paused(&mut after);
         let system = Actor::system();
-        self.save_batch_export(within, &system, &before, after)
+        BatchExports::new(self.0)
+            .save(within, &system, &before, after)
             .await?;
         let open = backfills::Entity::find()
             .filter(backfills::Column::BatchExportId.eq(before.id))
             .filter(backfills::Column::Status.is_in(RunStatus::OPEN));
         for backfill in locked(within, open).all(within).await? {
-            self.cancel(within, &system, &before, backfill).await?;
+            Backfills::new(self.0)
+                .cancel_within(within, &system, &before, backfill)
+                .await?;
         }
         let message = format!("The export is paused: {FAILED_RUNS_MAX} runs in a row failed.");
-        self.log_export(within, before.id, None, LogLevel::Error, &message)
+        ExportLogs::new(self.0)
+            .log(within, before.id, None, LogLevel::Error, &message)
             .await?;
         Ok(true)
     }

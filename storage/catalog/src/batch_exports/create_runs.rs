@@ -1,9 +1,9 @@
 //! Creation of runs, for the process that makes them. No change here has an entry in the activity
 //! log: these rows are its record.
 
+use super::ExportRuns;
 use super::latest::keep_latest_runs;
 use super::locks::{lock_export, lock_open_backfill};
-use crate::catalog::Catalog;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
@@ -46,20 +46,16 @@ pub struct RunProgress {
     pub waits: bool,
 }
 
-impl Catalog {
+impl ExportRuns<'_> {
     /// Creates a run of a window.
     ///
     /// # Errors
     ///
     /// No such export any more, or any database error.
-    pub async fn begin_export_run(
-        &self,
-        export_id: Uuid,
-        new: NewRun,
-    ) -> Result<runs::Model, ChangeError> {
-        let transaction = self.begin_bounded().await?;
+    pub async fn begin(self, export_id: Uuid, new: NewRun) -> Result<runs::Model, ChangeError> {
+        let transaction = self.0.begin_bounded().await?;
         let begun = self.insert_counted(&transaction, export_id, new).await;
-        self.finish(transaction, begun).await
+        self.0.finish(transaction, begun).await
     }
 
     /// Creates a run of the next window of a backfill, behind those that it has runs of. `None`:
@@ -68,12 +64,12 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn begin_backfill_run(
-        &self,
+    pub async fn begin_of_backfill(
+        self,
         backfill_id: Uuid,
         (start, end): (UtcTime, UtcTime),
     ) -> Result<Option<runs::Model>, ChangeError> {
-        let transaction = self.begin_bounded().await?;
+        let transaction = self.0.begin_bounded().await?;
         let begun = async {
             let Some(backfill) = lock_open_backfill(&transaction, backfill_id).await? else {
                 return Ok(None);
@@ -94,12 +90,12 @@ impl Catalog {
                 .map(Some)
         };
         let begun = begun.await;
-        self.finish(transaction, begun).await
+        self.0.finish(transaction, begun).await
     }
 
     /// Adds a run to an export, and counts it there.
     async fn insert_counted(
-        &self,
+        self,
         within: &DatabaseTransaction,
         export_id: Uuid,
         new: NewRun,
@@ -107,7 +103,7 @@ impl Catalog {
         let export = lock_export(within, export_id).await?;
         let export = export.ok_or_else(|| ChangeError::not_found("batch export", &export_id))?;
         let (mut export, before) = (export.clone(), export);
-        let run = self.insert_run(within, &mut export, new).await?;
+        let run = self.insert(within, &mut export, new).await?;
         let mut counted = before.into_active_model();
         counted.runs_count = ActiveValue::Set(export.runs_count);
         counted.update(within).await?;
@@ -116,14 +112,14 @@ impl Catalog {
     }
 
     /// Adds a run to an export that is locked, and counts it there.
-    pub(super) async fn insert_run(
-        &self,
+    pub(super) async fn insert(
+        self,
         within: &DatabaseTransaction,
         export: &mut exports::Model,
         new: NewRun,
     ) -> Result<runs::Model, DbErr> {
         export.runs_count += 1;
-        let now = self.now();
+        let now = self.0.now();
         let run = runs::Model {
             id: Uuid::now_v7(),
             batch_export_id: export.id,

@@ -1,7 +1,6 @@
 //! Log lines of exports and their runs, for people.
 
-use super::{ExportPlace, of};
-use crate::catalog::Catalog;
+use super::{ExportLogs, ExportPlace, of};
 use crate::entities::batch_export_logs::{self as logs, LogLevel};
 use crate::entities::batch_exports as exports;
 use crate::error::CatalogError;
@@ -42,14 +41,14 @@ pub struct NewExportLog {
     pub message: String,
 }
 
-impl Catalog {
+impl ExportLogs<'_> {
     /// Lists the lines of an export, newest first; `None` if there is no such export.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_export_logs(
-        &self,
+    pub async fn list(
+        self,
         place: ExportPlace,
         export_id: Uuid,
         filter: &ExportLogFilter,
@@ -57,21 +56,21 @@ impl Catalog {
     ) -> Result<Option<Page<logs::Model>>, CatalogError> {
         let read = async {
             let export = of(place).filter(exports::Column::Id.eq(export_id));
-            if export.one(&self.db).await?.is_none() {
+            if export.one(&self.0.db).await?.is_none() {
                 return Ok(None);
             }
-            let query = filtered(export_id, filter, self.db.get_database_backend());
-            let count = query.clone().count(&self.db).await?;
+            let query = filtered(export_id, filter, self.0.db.get_database_backend());
+            let count = query.clone().count(&self.0.db).await?;
             let rows = query
                 .order_by_desc(logs::Column::LoggedAt)
                 .order_by_desc(logs::Column::Id)
                 .offset(page.offset)
                 .limit(page.limit)
-                .all(&self.db)
+                .all(&self.0.db)
                 .await?;
             Ok(Some(Page { count, rows }))
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Writes log lines of a run.
@@ -79,8 +78,8 @@ impl Catalog {
     /// # Errors
     ///
     /// The run is gone, or any database error.
-    pub async fn write_export_logs(
-        &self,
+    pub async fn write(
+        self,
         export_id: Uuid,
         run_id: Uuid,
         lines: Vec<NewExportLog>,
@@ -88,26 +87,26 @@ impl Catalog {
         if lines.is_empty() {
             return Ok(());
         }
-        let now = self.now();
+        let now = self.0.now();
         let rows = lines.into_iter().map(|line| {
             let run_id = Some(run_id);
             row(export_id, run_id, now, line.level, line.message)
         });
         let insert = logs::Entity::insert_many(rows);
-        let written = insert.exec_without_returning(&self.writer).await;
-        written.map(drop).map_err(|error| self.error(&error))
+        let written = insert.exec_without_returning(&self.0.writer).await;
+        written.map(drop).map_err(|error| self.0.error(&error))
     }
 
     /// Writes a line within the transaction of the change that it reports.
-    pub(super) async fn log_export(
-        &self,
+    pub(super) async fn log(
+        self,
         within: &DatabaseTransaction,
         export_id: Uuid,
         run_id: Option<Uuid>,
         level: LogLevel,
         message: &str,
     ) -> Result<(), DbErr> {
-        let row = row(export_id, run_id, self.now(), level, message.to_owned());
+        let row = row(export_id, run_id, self.0.now(), level, message.to_owned());
         let insert = logs::Entity::insert(row);
         insert.exec_without_returning(within).await.map(drop)
     }

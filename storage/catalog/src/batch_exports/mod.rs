@@ -5,6 +5,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `handles` | [`BatchExports`], [`ExportRuns`], [`Backfills`], [`ExportLogs`], [`ExportPlanner`] |
 //! | `destination` | types of destinations and their fields; no I/O |
 //! | `interval` | lengths of windows; no I/O |
 //! | `size_limit` | limit on fields without a form of their own; no I/O |
@@ -39,6 +40,7 @@ mod claims;
 mod create_runs;
 mod destination;
 mod empty_backfills;
+mod handles;
 mod interval;
 mod latest;
 mod locks;
@@ -64,6 +66,7 @@ pub use destination::{
     CheckedDestination, DestinationChange, DestinationField, DestinationLimits, DestinationSpec,
     FILE_FORMATS, FieldKind, FieldNeed, NeededWhen, Sample,
 };
+pub use handles::{Backfills, BatchExports, ExportLogs, ExportPlanner, ExportRuns};
 pub use interval::{ExportInterval, IntervalError};
 pub use latest::BatchExportView;
 pub use logs::{ExportLogFilter, NewExportLog};
@@ -75,7 +78,6 @@ pub use unknown_values::UnknownExportValue;
 pub use write::{BatchExportChange, ExportWriter, NewBatchExport};
 
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::batch_exports as exports;
 use crate::error::{CatalogError, ChangeError};
 use crate::features::DATA_PIPELINES;
@@ -101,32 +103,32 @@ pub struct ExportPlace {
     pub project_id: Option<ProjectId>,
 }
 
-impl Catalog {
+impl BatchExports<'_> {
     /// Lists the exports of a scope, oldest first, each with its newest runs: three statements.
     /// Exports with a model or type that this version does not know are left out
-    /// ([`Catalog::unknown_export_values`]).
+    /// ([`BatchExports::unknown_values`]).
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_batch_exports(
-        &self,
+    pub async fn list(
+        self,
         place: ExportPlace,
         page: PageRequest,
     ) -> Result<Page<BatchExportView>, CatalogError> {
         let read = async {
             let query = of(place).filter(is_readable());
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let query = query
                 .order_by_asc(exports::Column::CreatedAt)
                 .order_by_asc(exports::Column::Id)
                 .offset(page.offset)
                 .limit(page.limit);
-            let rows = with_runs(query).all(&self.db).await?;
+            let rows = with_runs(query).all(&self.0.db).await?;
             let rows = rows.into_iter().map(BatchExportView::of).collect();
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Finds one export.
@@ -134,13 +136,13 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn batch_export(
-        &self,
+    pub async fn get(
+        self,
         place: ExportPlace,
         id: Uuid,
     ) -> Result<Option<BatchExportView>, CatalogError> {
-        let found = find_view(&self.db, place, id).await;
-        found.map_err(|error| self.error(&error))
+        let found = find_view(&self.0.db, place, id).await;
+        found.map_err(|error| self.0.error(&error))
     }
 }
 

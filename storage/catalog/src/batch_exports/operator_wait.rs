@@ -5,8 +5,8 @@
 //! waits, the rarer its tries. After an hour its administrators are told, once until it runs again:
 //! the key may be lost.
 
+use super::BatchExports;
 use super::create_runs::RunProgress;
-use crate::catalog::Catalog;
 use crate::entities::batch_export_runs::RunStatus;
 use crate::entities::batch_exports as exports;
 use crate::error::CatalogError;
@@ -33,25 +33,25 @@ pub(super) struct OperatorWait {
     pub(super) is_to_be_told: bool,
 }
 
-impl Catalog {
+impl BatchExports<'_> {
     /// Number of exports that wait for the operator and are not paused.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn exports_waiting(&self) -> Result<u64, CatalogError> {
+    pub async fn waiting(self) -> Result<u64, CatalogError> {
         let waiting = exports::Entity::find()
             .filter(exports::Column::WaitsSince.is_not_null())
             .filter(exports::Column::Paused.eq(false))
-            .count(&self.db)
+            .count(&self.0.db)
             .await;
-        waiting.map_err(|error| self.error(&error))
+        waiting.map_err(|error| self.0.error(&error))
     }
 
     /// Keeps since when an export, which is locked, waits: from the first try that waits until the
     /// first that ends otherwise.
     pub(super) async fn record_wait(
-        &self,
+        self,
         within: &DatabaseTransaction,
         export: &mut exports::Model,
         progress: &RunProgress,
@@ -62,7 +62,7 @@ impl Catalog {
         if goes_on || (!waits && export.waits_since.is_none()) {
             return Ok(OperatorWait::default());
         }
-        let now = self.now();
+        let now = self.0.now();
         let (mut since, mut told_at, mut wait) = (None, None, OperatorWait::default());
         if waits {
             let began = export.waits_since.unwrap_or(now);

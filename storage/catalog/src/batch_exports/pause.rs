@@ -5,11 +5,10 @@ use super::locks::lock_export;
 use super::unknown_values::is_readable;
 use super::windows::skip_paused_windows;
 use super::{
-    BackfillRange, BatchExportView, ExportPlace, find_view, found_for_use, found_to_stop,
-    not_found, of,
+    BackfillRange, Backfills, BatchExportView, BatchExports, ExportLogs, ExportPlace, find_view,
+    found_for_use, found_to_stop, not_found, of,
 };
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::RunStatus;
@@ -29,26 +28,27 @@ pub struct Unpaused {
     pub backfill: Option<backfills::Model>,
 }
 
-impl Catalog {
+impl BatchExports<'_> {
     /// Pauses an export. One that is paused stays so, with the time of its pause.
     ///
     /// # Errors
     ///
     /// No right to write, or no such export.
-    pub async fn pause_batch_export(
-        &self,
+    pub async fn pause(
+        self,
         actor: &Actor,
         place: ExportPlace,
         id: Uuid,
     ) -> Result<BatchExportView, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let paused = async {
-            self.pause(&transaction, actor, place, id, true).await?;
+            self.set_paused(&transaction, actor, place, id, true)
+                .await?;
             let view = find_view(&transaction, place, id).await?;
             Ok(view.ok_or_else(|| not_found(id))?)
         };
         let paused = paused.await;
-        self.finish(transaction, paused).await
+        self.0.finish(transaction, paused).await
     }
 
     /// Resumes an export; `with_backfill` asks for what was missed. One that is not paused missed
@@ -57,16 +57,18 @@ impl Catalog {
     /// # Errors
     ///
     /// No right to write, or no such export.
-    pub async fn unpause_batch_export(
-        &self,
+    pub async fn unpause(
+        self,
         actor: &Actor,
         place: ExportPlace,
         id: Uuid,
         with_backfill: bool,
     ) -> Result<Unpaused, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let unpaused = async {
-            let change = self.pause(&transaction, actor, place, id, false).await?;
+            let change = self
+                .set_paused(&transaction, actor, place, id, false)
+                .await?;
             let before = change.before;
             let range = BackfillRange {
                 start_at: before.paused_since,
@@ -80,7 +82,7 @@ impl Catalog {
                     // What was not skipped is in windows by the clock.
                     windows_from: Some(change.skipped_from.unwrap_or(change.at)),
                 };
-                let asked = self.insert_backfill(&transaction, actor, &before, request);
+                let asked = Backfills::new(self.0).insert(&transaction, actor, &before, request);
                 Some(asked.await?)
             } else {
                 None
@@ -90,13 +92,13 @@ impl Catalog {
             Ok(Unpaused { view, backfill })
         };
         let unpaused = unpaused.await;
-        self.finish(transaction, unpaused).await
+        self.0.finish(transaction, unpaused).await
     }
 
     /// Pauses all exports of an organization that may not use them any more, and cancels their
     /// backfills. The organization is locked.
-    pub(crate) async fn pause_batch_exports_of(
-        &self,
+    pub(crate) async fn pause_all_of(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         organization_id: Uuid,
@@ -114,7 +116,9 @@ impl Catalog {
                 .filter(backfills::Column::BatchExportId.eq(before.id))
                 .filter(backfills::Column::Status.is_in(RunStatus::OPEN));
             for backfill in locked(within, open).all(within).await? {
-                self.cancel(within, actor, &before, backfill).await?;
+                Backfills::new(self.0)
+                    .cancel_within(within, actor, &before, backfill)
+                    .await?;
             }
             // Read again, as a cancelled run may hold it.
             let Some(before) = lock_export(within, before.id).await? else {
@@ -125,18 +129,18 @@ impl Catalog {
             }
             let mut after = before.clone();
             self.mark_paused(&mut after);
-            self.save_batch_export(within, actor, &before, after)
-                .await?;
+            self.save(within, actor, &before, after).await?;
             let message = "The export is paused: the organization may not use batch exports now.";
-            self.log_export(within, before.id, None, LogLevel::Warning, message)
+            ExportLogs::new(self.0)
+                .log(within, before.id, None, LogLevel::Warning, message)
                 .await?;
         }
         Ok(())
     }
 
     /// Pauses or resumes an export.
-    async fn pause(
-        &self,
+    async fn set_paused(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         place: ExportPlace,
@@ -148,7 +152,7 @@ impl Catalog {
             false => found_for_use(within, actor, place, id).await?,
         };
         let mut change = PauseChange {
-            at: self.now(),
+            at: self.0.now(),
             skipped_from: None,
             before,
         };
@@ -162,21 +166,22 @@ impl Catalog {
         } else {
             change.skipped_from = resume(&mut after, change.at)?;
         }
-        self.save_batch_export(within, actor, before, after).await?;
+        self.save(within, actor, before, after).await?;
         let message = if paused {
             "Somebody paused the export."
         } else {
             "Somebody lets the export run again."
         };
-        self.log_export(within, id, None, LogLevel::Info, message)
+        ExportLogs::new(self.0)
+            .log(within, id, None, LogLevel::Info, message)
             .await?;
         Ok(change)
     }
 
     /// Pauses an export that runs.
-    pub(super) fn mark_paused(&self, export: &mut exports::Model) {
+    pub(super) fn mark_paused(self, export: &mut exports::Model) {
         if !export.paused {
-            let now = self.now();
+            let now = self.0.now();
             export.last_paused_at = Some(now);
             export.paused_since = Some(now);
             export.paused = true;

@@ -8,6 +8,7 @@ use super::latest::keep_latest_runs;
 use super::locks::{lock_export, lock_free_export};
 use super::unknown_values::is_known;
 use super::windows::due_windows;
+use super::{ExportPlanner, ExportRuns};
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
@@ -32,24 +33,24 @@ const EXPORTS_MAX: u64 = 100;
 /// is locked.
 const LOCK_ERRORS_MAX: usize = 3;
 
-impl Catalog {
+impl ExportPlanner<'_> {
     /// Creates runs of windows by the clock that ended at `until` or before, whose rows are all
     /// stored by then, of a hundred exports in turns of their organizations; answers how many.
     /// Exports with values that this version does not know are left alone
-    /// ([`Catalog::unknown_export_values`]).
+    /// ([`BatchExports::unknown_values`](crate::BatchExports::unknown_values)).
     ///
     /// # Errors
     ///
     /// The first database error; the other exports are planned all the same, unless three of them
     /// are locked.
-    pub async fn plan_export_windows(&self, until: UtcTime) -> Result<usize, ChangeError> {
+    pub async fn plan_windows(self, until: UtcTime) -> Result<usize, ChangeError> {
         let due = in_turns(due(Expr::value(until)))
             .limit(EXPORTS_MAX)
             .into_tuple::<(Uuid, i64)>()
-            .all(&self.db)
+            .all(&self.0.db)
             .await;
         let (mut planned, mut failed, mut lock_errors) = (0, None, 0);
-        for (export_id, _) in due.map_err(|error| self.error(&error))? {
+        for (export_id, _) in due.map_err(|error| self.0.error(&error))? {
             let waits = failed.is_none();
             let error = match self.plan_export(export_id, until, waits).await {
                 Ok(made) => {
@@ -74,12 +75,12 @@ impl Catalog {
 
     /// Plans an export; one whose row another transaction has locked only if it `waits`.
     async fn plan_export(
-        &self,
+        self,
         export_id: Uuid,
         until: UtcTime,
         waits: bool,
     ) -> Result<usize, ChangeError> {
-        let transaction = self.begin_bounded().await?;
+        let transaction = self.0.begin_bounded().await?;
         let made = async {
             let export = if waits {
                 lock_export(&transaction, export_id).await?
@@ -87,16 +88,16 @@ impl Catalog {
                 lock_free_export(&transaction, export_id).await?
             };
             match export {
-                Some(export) => self.plan_windows(&transaction, export, until).await,
+                Some(export) => self.plan_windows_of(&transaction, export, until).await,
                 None => Ok(0),
             }
         };
         let made = made.await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
-    async fn plan_windows(
-        &self,
+    async fn plan_windows_of(
+        self,
         within: &DatabaseTransaction,
         mut export: exports::Model,
         until: UtcTime,
@@ -109,7 +110,9 @@ impl Catalog {
                 data_interval_start: Some(*start),
                 data_interval_end: *end,
             };
-            self.insert_run(within, &mut export, new).await?;
+            ExportRuns::new(self.0)
+                .insert(within, &mut export, new)
+                .await?;
         }
         export
             .into_active_model()
@@ -123,21 +126,21 @@ impl Catalog {
     }
 }
 
-impl Catalog {
+impl ExportPlanner<'_> {
     /// Age of the end of the oldest window by the clock that is not delivered, of all exports that
     /// are not paused. Runs that were given up do not count.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn exports_lag(&self) -> Result<Duration, CatalogError> {
+    pub async fn lag(self) -> Result<Duration, CatalogError> {
         let read = async {
             let next = exports::Entity::find()
                 .select_only()
                 .column_as(exports::Column::NextWindowEnd.min(), "oldest")
                 .filter(exports::Column::Paused.eq(false))
                 .into_tuple::<Option<i64>>()
-                .one(&self.db)
+                .one(&self.0.db)
                 .await?;
             let open = runs::Entity::find()
                 .select_only()
@@ -146,13 +149,13 @@ impl Catalog {
                 .filter(runs::Column::BackfillId.is_null())
                 .filter(runs::Column::BatchExportId.not_in_subquery(deleted_exports()))
                 .into_tuple::<Option<i64>>()
-                .one(&self.db)
+                .one(&self.0.db)
                 .await?;
             let oldest = [next, open].into_iter().flatten().flatten().min();
-            let lag = self.now().0.saturating_sub(oldest.unwrap_or(i64::MAX));
+            let lag = self.0.now().0.saturating_sub(oldest.unwrap_or(i64::MAX));
             Ok(Duration::from_micros(u64::try_from(lag).unwrap_or(0)))
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Resealing: encrypts the secrets of exports with another key.
 
-use super::{open, sealing_context};
-use crate::catalog::Catalog;
+use super::{BatchExports, open, sealing_context};
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
 use crate::secrets::SecretKey;
@@ -14,7 +13,7 @@ use sea_orm::{
 };
 use serde_json::{Map, Value};
 
-impl Catalog {
+impl BatchExports<'_> {
     /// Seals all secrets of exports anew with the first of the keys that open them; answers of how
     /// many exports. Their values do not change, so the activity log has no entry.
     ///
@@ -27,21 +26,21 @@ impl Catalog {
     ///
     /// A secret opens with none of the keys, and then nothing was done unless it was stored just
     /// now; or any database error.
-    pub async fn reseal_secrets(&self, key: &SecretKey) -> Result<usize, ChangeError> {
+    pub async fn reseal(self, key: &SecretKey) -> Result<usize, ChangeError> {
         let all = sealed_secrets()
             .order_by_asc(exports::Column::Id)
             .into_tuple::<SealedSecrets>()
-            .all(&self.db)
+            .all(&self.0.db)
             .await;
         let mut sealed = Vec::new();
-        for (id, name, secrets) in all.map_err(|error: DbErr| self.error(&error))? {
+        for (id, name, secrets) in all.map_err(|error: DbErr| self.0.error(&error))? {
             let opened = open(id, &secrets, key).map_err(|_| does_not_open(id, &name))?;
             sealed.extend((!opened.is_empty()).then_some(id));
         }
         for id in &sealed {
-            let transaction = self.begin().await?;
+            let transaction = self.0.begin().await?;
             let resealed = reseal(&transaction, key, *id).await;
-            self.finish(transaction, resealed).await?;
+            self.0.finish(transaction, resealed).await?;
         }
         Ok(sealed.len())
     }

@@ -9,10 +9,10 @@
 //!   that only fails;
 //! - the last run of each export that completed.
 
+use super::ExportPlanner;
 use super::claims::FAILED_RUNS_MAX;
 use super::empty_backfills::has_no_runs;
 use super::latest::LATEST_RUNS;
-use crate::catalog::Catalog;
 use crate::database_clock::micros;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs as logs;
@@ -50,22 +50,22 @@ pub struct PrunedRuns {
     pub next: Option<RunCursor>,
 }
 
-impl Catalog {
+impl ExportPlanner<'_> {
     /// Deletes runs that ended longer ago than `kept`, with their lines, save those that stay.
     /// Examines `limit` of them, behind `from`.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn prune_export_runs(
-        &self,
+    pub async fn prune_runs(
+        self,
         kept: Duration,
         from: Option<RunCursor>,
         limit: u64,
     ) -> Result<PrunedRuns, CatalogError> {
         let until = self.ago(kept);
         let pruned = async {
-            let seen = ended(until, from, limit).all(&self.db).await?;
+            let seen = ended(until, from, limit).all(&self.0.db).await?;
             let last = seen.last().map(|(id, finished_at)| RunCursor {
                 finished_at: *finished_at,
                 id: *id,
@@ -83,14 +83,14 @@ impl Catalog {
                 // A run that was started again since it was read has not ended.
                 .filter(runs::Column::FinishedAt.lt(until))
                 .filter(outlived())
-                .exec(&self.writer)
+                .exec(&self.0.writer)
                 .await?;
             Ok(PrunedRuns {
                 count: gone.rows_affected,
                 next: last.filter(|_| is_full),
             })
         };
-        pruned.await.map_err(|error: DbErr| self.error(&error))
+        pruned.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Deletes log lines that are older than `kept`, `limit` at most; answers how many.
@@ -98,7 +98,7 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn prune_export_logs(&self, kept: Duration, limit: u64) -> Result<u64, CatalogError> {
+    pub async fn prune_logs(self, kept: Duration, limit: u64) -> Result<u64, CatalogError> {
         let oldest = logs::Entity::find()
             .select_only()
             .column(logs::Column::Id)
@@ -108,10 +108,10 @@ impl Catalog {
             .into_query();
         let gone = logs::Entity::delete_many()
             .filter(logs::Column::Id.in_subquery(oldest))
-            .exec(&self.writer)
+            .exec(&self.0.writer)
             .await;
         gone.map(|gone| gone.rows_affected)
-            .map_err(|error| self.error(&error))
+            .map_err(|error| self.0.error(&error))
     }
 
     /// Deletes backfills that ended longer ago than `kept` and have no runs any more, `limit` at
@@ -120,11 +120,7 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn prune_export_backfills(
-        &self,
-        kept: Duration,
-        limit: u64,
-    ) -> Result<u64, CatalogError> {
+    pub async fn prune_backfills(self, kept: Duration, limit: u64) -> Result<u64, CatalogError> {
         let until = self.ago(kept);
         let empty = backfills::Entity::find()
             .select_only()
@@ -136,15 +132,15 @@ impl Catalog {
         let gone = backfills::Entity::delete_many()
             .filter(backfills::Column::Id.in_subquery(empty))
             .filter(backfills::Column::FinishedAt.lt(until))
-            .exec(&self.writer)
+            .exec(&self.0.writer)
             .await;
         gone.map(|gone| gone.rows_affected)
-            .map_err(|error| self.error(&error))
+            .map_err(|error| self.0.error(&error))
     }
 
     /// Time that lies this long before now.
-    fn ago(&self, time: Duration) -> UtcTime {
-        self.now().plus_micros(micros(time).saturating_neg())
+    fn ago(self, time: Duration) -> UtcTime {
+        self.0.now().plus_micros(micros(time).saturating_neg())
     }
 }
 

@@ -3,10 +3,9 @@
 use super::audit::audit_change;
 use super::claims::hold_for_take_back;
 use super::latest::keep_latest_runs;
-use super::{ExportPlace, found_for_use, found_to_stop, of};
+use super::{Backfills, ExportLogs, ExportPlace, ExportRuns, found_for_use, found_to_stop, of};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
@@ -47,14 +46,14 @@ pub enum RunOrder {
     LatestWindowFirst,
 }
 
-impl Catalog {
+impl ExportRuns<'_> {
     /// Lists the runs of an export; `None` if there is no such export.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_export_runs(
-        &self,
+    pub async fn list(
+        self,
         place: ExportPlace,
         export_id: Uuid,
         filter: RunFilter,
@@ -62,17 +61,17 @@ impl Catalog {
     ) -> Result<Option<Page<runs::Model>>, CatalogError> {
         let read = async {
             let export = of(place).filter(exports::Column::Id.eq(export_id));
-            if export.one(&self.db).await?.is_none() {
+            if export.one(&self.0.db).await?.is_none() {
                 return Ok(None);
             }
             let query = filtered(export_id, filter);
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let query = ordered(query, filter.order);
             let query = query.offset(page.offset).limit(page.limit);
-            let rows = query.all(&self.db).await?;
+            let rows = query.all(&self.0.db).await?;
             Ok(Some(Page { count, rows }))
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Finds one run.
@@ -80,22 +79,22 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn export_run(
-        &self,
+    pub async fn get(
+        self,
         place: ExportPlace,
         export_id: Uuid,
         id: Uuid,
     ) -> Result<Option<runs::Model>, CatalogError> {
         let read = async {
             let export = of(place).filter(exports::Column::Id.eq(export_id));
-            if export.one(&self.db).await?.is_none() {
+            if export.one(&self.0.db).await?.is_none() {
                 return Ok(None);
             }
             let run = runs::Entity::find_by_id(id);
             let run = run.filter(runs::Column::BatchExportId.eq(export_id));
-            run.one(&self.db).await
+            run.one(&self.0.db).await
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Starts a run that ended again, with the same window.
@@ -103,14 +102,14 @@ impl Catalog {
     /// # Errors
     ///
     /// No right to write, no such run, or it has not ended.
-    pub async fn retry_export_run(
-        &self,
+    pub async fn retry(
+        self,
         actor: &Actor,
         place: ExportPlace,
         export_id: Uuid,
         id: Uuid,
     ) -> Result<runs::Model, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let retried = async {
             let export = found_for_use(&transaction, actor, place, export_id).await?;
             let before = run_of(&transaction, export_id, id).await?;
@@ -127,14 +126,16 @@ impl Catalog {
             after.finished_at = None;
             (after.next_try_at, after.failures_count) = (0, 0);
             if let Some(backfill_id) = after.backfill_id {
-                self.reopen_backfill(&transaction, backfill_id).await?;
+                Backfills::new(self.0)
+                    .reopen(&transaction, backfill_id)
+                    .await?;
             }
             let message = "Somebody asked for another try.";
-            self.save_run(&transaction, actor, (&export, &before), after, message)
+            self.save(&transaction, actor, (&export, &before), after, message)
                 .await
         };
         let retried = retried.await;
-        self.finish(transaction, retried).await
+        self.0.finish(transaction, retried).await
     }
 
     /// Cancels a run that has not ended. The process that makes it notices at its next record.
@@ -142,14 +143,14 @@ impl Catalog {
     /// # Errors
     ///
     /// No right to write, no such run, or it has ended.
-    pub async fn cancel_export_run(
-        &self,
+    pub async fn cancel(
+        self,
         actor: &Actor,
         place: ExportPlace,
         export_id: Uuid,
         id: Uuid,
     ) -> Result<runs::Model, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let cancelled = async {
             let export = found_to_stop(&transaction, actor, place, export_id).await?;
             let before = run_of(&transaction, export_id, id).await?;
@@ -159,38 +160,41 @@ impl Catalog {
             hold_for_take_back(&transaction, export_id, runs::Column::Id.eq(id)).await?;
             let mut after = before.clone();
             after.status = RunStatus::Cancelled;
-            after.finished_at = Some(self.now());
+            after.finished_at = Some(self.0.now());
             // The process that makes it finds its claim gone.
             after.claim = None;
             if let Some(backfill_id) = after.backfill_id {
-                self.backfill_run_ended(&transaction, backfill_id).await?;
+                Backfills::new(self.0)
+                    .run_ended(&transaction, backfill_id)
+                    .await?;
             }
             let message = "Somebody cancelled the run.";
-            self.save_run(&transaction, actor, (&export, &before), after, message)
+            self.save(&transaction, actor, (&export, &before), after, message)
                 .await
         };
         let cancelled = cancelled.await;
-        self.finish(transaction, cancelled).await
+        self.0.finish(transaction, cancelled).await
     }
 
     /// Writes a run that somebody changed, with its entry in the activity log and a line in the
     /// run's log.
-    async fn save_run(
-        &self,
+    async fn save(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         (export, before): (&exports::Model, &runs::Model),
         mut after: runs::Model,
         message: &str,
     ) -> Result<runs::Model, Abort> {
-        after.last_updated_at = self.now();
+        after.last_updated_at = self.0.now();
         let field = format!("runs__{}__status", after.id);
         let (was, is) = (before.status.to_value(), after.status.to_value());
         let audit = audit_change(Activity::Updated, export).field(&field, was, is);
         let saved = after.into_active_model().reset_all().update(within).await?;
         keep_latest_runs(within, export.id).await?;
-        self.record(within, actor, audit).await?;
-        self.log_export(within, export.id, Some(saved.id), LogLevel::Info, message)
+        self.0.record(within, actor, audit).await?;
+        ExportLogs::new(self.0)
+            .log(within, export.id, Some(saved.id), LogLevel::Info, message)
             .await?;
         Ok(saved)
     }

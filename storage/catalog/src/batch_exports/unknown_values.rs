@@ -4,8 +4,7 @@
 //! rows by hand. The statements that find the next work leave these exports out: otherwise each
 //! would be found again and again, before all others, and nothing could be done for it.
 
-use super::ExportInterval;
-use crate::catalog::Catalog;
+use super::{BatchExports, ExportInterval, ExportLogs};
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
@@ -32,14 +31,14 @@ pub struct UnknownExportValue {
     pub value: String,
 }
 
-impl Catalog {
+impl BatchExports<'_> {
     /// Lists exports that are left alone, in the order of their ids, a thousand at most: each with
     /// the first of its values that this version does not know.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn unknown_export_values(&self) -> Result<Vec<UnknownExportValue>, CatalogError> {
+    pub async fn unknown_values(self) -> Result<Vec<UnknownExportValue>, CatalogError> {
         let found = exports::Entity::find()
             .select_only()
             .columns([
@@ -52,19 +51,19 @@ impl Catalog {
             .order_by_asc(exports::Column::Id)
             .limit(LISTED_MAX)
             .into_tuple::<StoredValues>()
-            .all(&self.db)
+            .all(&self.0.db)
             .await;
-        let found = found.map_err(|error: DbErr| self.error(&error))?;
+        let found = found.map_err(|error: DbErr| self.0.error(&error))?;
         Ok(found.into_iter().filter_map(unknown_value).collect())
     }
 }
 
-impl Catalog {
+impl BatchExports<'_> {
     /// Pauses the exports of an organization, which is locked, that cannot be read, and cancels
     /// their backfills, column by column: a later version would go on with them. The log of each
     /// has a line; the activity log has no entry.
     pub(super) async fn pause_unreadable(
-        &self,
+        self,
         within: &DatabaseTransaction,
         organization_id: Uuid,
     ) -> Result<(), DbErr> {
@@ -80,15 +79,16 @@ impl Catalog {
         for id in ids {
             self.pause_by_columns(within, id).await?;
             let message = "The export is paused: the organization may not use batch exports now.";
-            self.log_export(within, id, None, LogLevel::Warning, message)
+            ExportLogs::new(self.0)
+                .log(within, id, None, LogLevel::Warning, message)
                 .await?;
             tracing::warn!(export_id = %id, "an export that this version cannot read is paused");
         }
         Ok(())
     }
 
-    async fn pause_by_columns(&self, within: &DatabaseTransaction, id: Uuid) -> Result<(), DbErr> {
-        let now = self.now();
+    async fn pause_by_columns(self, within: &DatabaseTransaction, id: Uuid) -> Result<(), DbErr> {
+        let now = self.0.now();
         let cancelled = || Expr::value(RunStatus::Cancelled.to_value());
         exports::Entity::update_many()
             .col_expr(exports::Column::Paused, Expr::value(true))

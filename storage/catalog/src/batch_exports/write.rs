@@ -5,12 +5,11 @@ use super::destination::{ChangedDestination, StoredDestination, apply_change, st
 use super::pause::resume;
 use super::size_limit::check_size;
 use super::{
-    BatchExportView, DestinationChange, DestinationLimits, ExportInterval, ExportPlace, find_view,
-    found_for_use, found_to_stop, not_found, sealing_context,
+    BatchExportView, BatchExports, DestinationChange, DestinationLimits, ExportInterval,
+    ExportPlace, find_view, found_for_use, found_to_stop, not_found, sealing_context,
 };
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::batch_exports::{self as exports, DestinationType, ExportModel};
 use crate::error::ChangeError;
 use crate::features::DATA_PIPELINES;
@@ -95,19 +94,19 @@ pub struct BatchExportChange {
     pub query: Option<Option<(String, Json)>>,
 }
 
-impl Catalog {
+impl BatchExports<'_> {
     /// Creates an export.
     ///
     /// # Errors
     ///
     /// No right to write, no such organization, a bad field, or a project that is not the
     /// organization's.
-    pub async fn create_batch_export(
-        &self,
+    pub async fn create(
+        self,
         writer: ExportWriter<'_>,
         new: NewBatchExport,
     ) -> Result<BatchExportView, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = async {
             let organization_id = writer.place.organization_id;
             let organization =
@@ -115,10 +114,9 @@ impl Catalog {
             organization.must_have(DATA_PIPELINES)?;
             // Secrets are sealed in the transaction: one that waits for its turn across rotations
             // would store them under a key that is gone.
-            let export = self.new_batch_export(writer, new)?;
+            let export = self.checked(writer, new)?;
             let requested = writer.place.project_id.or(export.requested);
-            self.check_export_limit(&transaction, organization_id)
-                .await?;
+            self.check_limit(&transaction, organization_id).await?;
             let project_id = project_or_default(&transaction, organization_id, requested).await?;
             let mut row = export.model;
             row.team_id = project_id.0;
@@ -127,14 +125,14 @@ impl Catalog {
             let export = exports::Entity::insert(row)
                 .exec_with_returning(&transaction)
                 .await?;
-            self.record(&transaction, writer.actor, audit).await?;
+            self.0.record(&transaction, writer.actor, audit).await?;
             Ok(BatchExportView {
                 export,
                 latest_runs: Vec::new(),
             })
         };
         let made = made.await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
     /// Changes the fields that are given.
@@ -142,23 +140,23 @@ impl Catalog {
     /// # Errors
     ///
     /// No right to write, no such export, or a bad field.
-    pub async fn update_batch_export(
-        &self,
+    pub async fn update(
+        self,
         writer: ExportWriter<'_>,
         id: Uuid,
         change: BatchExportChange,
     ) -> Result<BatchExportView, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let changed = async {
             let before = found_for_use(&transaction, writer.actor, writer.place, id).await?;
             let after = self.with_change(writer, &before, change)?;
-            self.save_batch_export(&transaction, writer.actor, &before, after)
+            self.save(&transaction, writer.actor, &before, after)
                 .await?;
             let view = find_view(&transaction, writer.place, id).await?;
             Ok(view.ok_or_else(|| not_found(id))?)
         };
         let changed = changed.await;
-        self.finish(transaction, changed).await
+        self.0.finish(transaction, changed).await
     }
 
     /// Deletes an export. Its runs, backfills and log lines follow piece by piece (`cleanup`).
@@ -167,27 +165,27 @@ impl Catalog {
     /// # Errors
     ///
     /// No right to write, or no such export.
-    pub async fn delete_batch_export(
-        &self,
+    pub async fn delete(
+        self,
         actor: &Actor,
         place: ExportPlace,
         id: Uuid,
     ) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let deleted = async {
             let export = found_to_stop(&transaction, actor, place, id).await?;
             exports::Entity::delete_by_id(id).exec(&transaction).await?;
             let audit = audit_change(Activity::Deleted, &export);
-            self.record(&transaction, actor, audit).await?;
+            self.0.record(&transaction, actor, audit).await?;
             Ok(())
         };
         let deleted = deleted.await;
-        self.finish(transaction, deleted).await
+        self.0.finish(transaction, deleted).await
     }
 
     /// Writes the fields that differ, with their entry in the activity log.
-    pub(super) async fn save_batch_export(
-        &self,
+    pub(super) async fn save(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         before: &exports::Model,
@@ -197,21 +195,21 @@ impl Catalog {
         if audit.changes_nothing() {
             return Ok(());
         }
-        after.last_updated_at = self.now();
+        after.last_updated_at = self.0.now();
         after.into_active_model().reset_all().update(within).await?;
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         Ok(())
     }
 
     /// Refuses one more export where an organization, which is locked, has as many as it may have.
-    async fn check_export_limit(
-        &self,
+    async fn check_limit(
+        self,
         within: &DatabaseTransaction,
         organization_id: Uuid,
     ) -> Result<(), Abort> {
         let own = exports::Column::OrganizationId.eq(organization_id);
         let had = exports::Entity::find().filter(own).count(within).await?;
-        let most = self.limits.batch_exports_max;
+        let most = self.0.limits.batch_exports_max;
         Ok(must_be_within_setting(
             "batch exports",
             "batch_exports_max",
@@ -220,12 +218,8 @@ impl Catalog {
         )?)
     }
 
-    fn new_batch_export(
-        &self,
-        writer: ExportWriter<'_>,
-        new: NewBatchExport,
-    ) -> Result<NewRow, ChangeError> {
-        let (id, now) = (Uuid::now_v7(), self.now());
+    fn checked(self, writer: ExportWriter<'_>, new: NewBatchExport) -> Result<NewRow, ChangeError> {
+        let (id, now) = (Uuid::now_v7(), self.0.now());
         let destination = apply_change(None, &new.destination, &writer.limits)?;
         let destination = sealed(destination, id, writer.key)?;
         let paused_at = new.paused.then_some(now);
@@ -268,7 +262,7 @@ impl Catalog {
     }
 
     fn with_change(
-        &self,
+        self,
         writer: ExportWriter<'_>,
         before: &exports::Model,
         change: BatchExportChange,
@@ -294,7 +288,7 @@ impl Catalog {
             if paused {
                 self.mark_paused(&mut after);
             } else {
-                resume(&mut after, self.now())?;
+                resume(&mut after, self.0.now())?;
             }
         }
         after.last_paused_at = change.last_paused_at.unwrap_or(after.last_paused_at);

@@ -1,8 +1,7 @@
 //! Old entries of the activity log, where an operator keeps them for a number of days only.
 
-use super::ENTRIES_MAX;
+use super::{Cleanup, ENTRIES_MAX};
 use crate::activity::ActivityScope;
-use crate::catalog::Catalog;
 use crate::database_clock::micros;
 use crate::entities::{activity_counts as counts, activity_log as log};
 use crate::error::ChangeError;
@@ -19,29 +18,30 @@ use std::time::Duration;
 /// are not counted.
 type Counted = (Option<Uuid>, ActivityScope);
 
-impl Catalog {
+impl Cleanup<'_> {
     /// Deletes a piece of the entries that are older than `kept`: at most 250, of one organization
     /// and scope. Answers how many; 0: there are none.
     ///
     /// # Errors
     ///
     /// Any database error; then nothing was deleted.
-    pub async fn prune_activity(&self, kept: Duration) -> Result<u64, ChangeError> {
-        let until = self.now().plus_micros(micros(kept).saturating_neg());
+    pub async fn prune_activity(self, kept: Duration) -> Result<u64, ChangeError> {
+        let until = self.0.now().plus_micros(micros(kept).saturating_neg());
         let found = self.old_activity(until).await;
         // Without old entries no transaction is begun, and nothing is locked.
-        let Some(which) = found.map_err(|error| self.error(&error))? else {
+        let Some(which) = found.map_err(|error| self.0.error(&error))? else {
             return Ok(0);
         };
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let forgotten = forget(&transaction, which, until).await;
-        self.finish(transaction, forgotten.map_err(Into::into))
+        self.0
+            .finish(transaction, forgotten.map_err(Into::into))
             .await
     }
 
     /// Finds an old entry among the first of all, which are in the order of their ids, that is of
     /// writing: so the rest of the log is not read.
-    async fn old_activity(&self, until: UtcTime) -> Result<Option<Counted>, DbErr> {
+    async fn old_activity(self, until: UtcTime) -> Result<Option<Counted>, DbErr> {
         let first: Vec<(Option<Uuid>, ActivityScope, UtcTime)> = log::Entity::find()
             .select_only()
             .columns([
@@ -52,7 +52,7 @@ impl Catalog {
             .order_by_asc(log::Column::Id)
             .limit(ENTRIES_MAX)
             .into_tuple()
-            .all(&self.db)
+            .all(&self.0.db)
             .await?;
         let mut old = first.into_iter().filter(|(.., at)| *at < until);
         Ok(old

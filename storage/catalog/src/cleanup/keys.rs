@@ -1,7 +1,6 @@
 //! Personal keys that were revoked or have expired long ago.
 
-use super::ROWS_MAX;
-use crate::catalog::Catalog;
+use super::{Cleanup, ROWS_MAX};
 use crate::database_clock::micros;
 use crate::entities::personal_api_keys as keys;
 use crate::error::CatalogError;
@@ -9,15 +8,15 @@ use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QuerySelect};
 use std::time::Duration;
 
-impl Catalog {
+impl Cleanup<'_> {
     /// Deletes a piece of the keys that were revoked, or have expired, longer than `kept` ago: at
     /// most 2 000. Answers how many; 0: there are none.
     ///
     /// # Errors
     ///
     /// Any database error; then nothing was deleted.
-    pub async fn prune_keys(&self, kept: Duration) -> Result<u64, CatalogError> {
-        let until = self.now().plus_micros(micros(kept).saturating_neg());
+    pub async fn prune_keys(self, kept: Duration) -> Result<u64, CatalogError> {
+        let until = self.0.now().plus_micros(micros(kept).saturating_neg());
         let pruned = async {
             for end in [keys::Column::RevokedAt, keys::Column::ExpiresAt] {
                 // Read apart, so that nothing is locked where nothing is old.
@@ -27,7 +26,7 @@ impl Catalog {
                     .filter(end.lt(until))
                     .limit(ROWS_MAX)
                     .into_tuple()
-                    .all(&self.db)
+                    .all(&self.0.db)
                     .await?;
                 if old.is_empty() {
                     continue;
@@ -36,7 +35,7 @@ impl Catalog {
                     .filter(keys::Column::Id.is_in(old))
                     // Its owner may have given a key another time of expiry meanwhile.
                     .filter(end.lt(until))
-                    .exec(&self.writer)
+                    .exec(&self.0.writer)
                     .await?;
                 if gone.rows_affected > 0 {
                     let keys = gone.rows_affected;
@@ -46,6 +45,6 @@ impl Catalog {
             }
             Ok(0)
         };
-        pruned.await.map_err(|error: DbErr| self.error(&error))
+        pruned.await.map_err(|error: DbErr| self.0.error(&error))
     }
 }

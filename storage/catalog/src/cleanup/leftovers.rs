@@ -1,7 +1,6 @@
 //! Rows of deleted projects and organizations.
 
-use super::{BYTES_MAX, ENTRIES_MAX, ROWS_MAX};
-use crate::catalog::Catalog;
+use super::{BYTES_MAX, Cleanup, ENTRIES_MAX, ROWS_MAX};
 use crate::entities::{
     activity_log as log, deleted_batch_exports, deleted_organizations, deleted_plugins,
     deleted_projects, withdrawn_plugins,
@@ -19,24 +18,28 @@ const TABLES: [(&str, &str); 3] = [
     ("groups", "octet_length(properties)"),
 ];
 
-impl Catalog {
+impl Cleanup<'_> {
     /// Tells whether deleted projects, organizations, batch exports or plugins, or withdrawn
     /// plugins, have left any rows.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn has_leftovers(&self) -> Result<bool, CatalogError> {
+    pub async fn has_leftovers(self) -> Result<bool, CatalogError> {
         let looked = async {
-            let project = deleted_projects::Entity::find().one(&self.db).await?;
-            let organization = deleted_organizations::Entity::find().one(&self.db).await?;
-            let export = deleted_batch_exports::Entity::find().one(&self.db).await?;
-            let plugin = deleted_plugins::Entity::find().one(&self.db).await?;
-            let withdrawn = withdrawn_plugins::Entity::find().one(&self.db).await?;
+            let project = deleted_projects::Entity::find().one(&self.0.db).await?;
+            let organization = deleted_organizations::Entity::find()
+                .one(&self.0.db)
+                .await?;
+            let export = deleted_batch_exports::Entity::find()
+                .one(&self.0.db)
+                .await?;
+            let plugin = deleted_plugins::Entity::find().one(&self.0.db).await?;
+            let withdrawn = withdrawn_plugins::Entity::find().one(&self.0.db).await?;
             let is_any = project.is_some() || organization.is_some();
             Ok(is_any || export.is_some() || plugin.is_some() || withdrawn.is_some())
         };
-        looked.await.map_err(|error: DbErr| self.error(&error))
+        looked.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Deletes a piece of the rows that withdrawn plugins have in other organizations, or that
@@ -50,7 +53,7 @@ impl Catalog {
     ///
     /// Any database error; then nothing was deleted. A withdrawn plugin that cannot be read keeps
     /// no other row from being deleted: its error is returned once nothing else is left.
-    pub async fn delete_leftovers(&self) -> Result<u64, ChangeError> {
+    pub async fn delete_leftovers(self) -> Result<u64, ChangeError> {
         let withdrawn = self.delete_of_withdrawn_plugin().await;
         if let Ok(rows @ 1..) = withdrawn {
             return Ok(rows);
@@ -69,16 +72,16 @@ impl Catalog {
             Ok(count)
         };
         let deleted: Result<u64, DbErr> = deleted.await;
-        match deleted.map_err(|error| self.error(&error))? {
+        match deleted.map_err(|error| self.0.error(&error))? {
             0 => withdrawn,
             rows => Ok(rows),
         }
     }
 
-    async fn delete_of_project(&self) -> Result<u64, DbErr> {
+    async fn delete_of_project(self) -> Result<u64, DbErr> {
         let first = deleted_projects::Entity::find()
             .order_by_asc(deleted_projects::Column::TeamId)
-            .one(&self.db)
+            .one(&self.0.db)
             .await?;
         let Some(deleted_projects::Model {
             team_id: project_id,
@@ -87,14 +90,19 @@ impl Catalog {
             return Ok(0);
         };
         for (table, bytes) in TABLES {
-            let piece = piece(self.writer.get_database_backend(), table, bytes, project_id);
-            let count = self.writer.execute_unprepared(&piece).await?;
+            let piece = piece(
+                self.0.writer.get_database_backend(),
+                table,
+                bytes,
+                project_id,
+            );
+            let count = self.0.writer.execute_unprepared(&piece).await?;
             if count.rows_affected() > 0 {
                 return Ok(count.rows_affected());
             }
         }
         let done = deleted_projects::Entity::delete_by_id(project_id)
-            .exec(&self.writer)
+            .exec(&self.0.writer)
             .await?;
         tracing::info!(
             team_id = project_id,
@@ -104,10 +112,10 @@ impl Catalog {
         Ok(done.rows_affected)
     }
 
-    async fn delete_of_organization(&self) -> Result<u64, DbErr> {
+    async fn delete_of_organization(self) -> Result<u64, DbErr> {
         let first = deleted_organizations::Entity::find()
             .order_by_asc(deleted_organizations::Column::OrganizationId)
-            .one(&self.db)
+            .one(&self.0.db)
             .await?;
         let Some(deleted_organizations::Model { organization_id }) = first else {
             return Ok(0);
@@ -120,13 +128,13 @@ impl Catalog {
             .into_query();
         let gone = log::Entity::delete_many()
             .filter(log::Column::Id.in_subquery(entries))
-            .exec(&self.writer)
+            .exec(&self.0.writer)
             .await?;
         if gone.rows_affected > 0 {
             return Ok(gone.rows_affected);
         }
         let done = deleted_organizations::Entity::delete_by_id(organization_id)
-            .exec(&self.writer)
+            .exec(&self.0.writer)
             .await?;
         Ok(done.rows_affected)
     }

@@ -29,6 +29,20 @@ mod withdrawn;
 
 pub(crate) use users::mark_used;
 
+use crate::catalog::Catalog;
+
+/// Deletion of rows that outlived what they belong to, and of old rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Cleanup<'a>(&'a Catalog);
+
+impl<'a> Cleanup<'a> {
+    /// Returns a handle that cleans up a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
 /// Rows that one piece deletes at most.
 const ROWS_MAX: u64 = 2_000;
 /// Bytes of properties that one piece deletes, but for its last row.

@@ -5,8 +5,7 @@
 //! a membership or a key, in the transaction that adds it. Entries of the activity log have the
 //! names of users themselves, so they stay as they are.
 
-use super::{ROWS_MAX, USERS_MAX};
-use crate::catalog::Catalog;
+use super::{Cleanup, ROWS_MAX, USERS_MAX};
 use crate::database_clock::micros;
 use crate::entities::{
     organization_invites as invites, organization_memberships as memberships,
@@ -34,7 +33,7 @@ struct ScannedUsers {
     noted: BTreeSet<i64>,
 }
 
-impl Catalog {
+impl Cleanup<'_> {
     /// Looks at the next 2 000 users behind the number `after`: notes those who have nothing, from
     /// now on, and forgets those who were noted and have something again. Returns the number of the
     /// last one; `None`: there are no more.
@@ -42,25 +41,25 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn note_unused_users(&self, after: i64) -> Result<Option<i64>, CatalogError> {
-        let now = self.now();
+    pub async fn note_unused_users(self, after: i64) -> Result<Option<i64>, CatalogError> {
+        let now = self.0.now();
         let looked = self.users_behind(after, now).await;
-        let Some(looked) = looked.map_err(|error| self.error(&error))? else {
+        let Some(looked) = looked.map_err(|error| self.0.error(&error))? else {
             return Ok(None);
         };
         let idle = &looked.idle - &looked.noted;
         if !idle.is_empty() {
-            let transaction = self.begin().await?;
+            let transaction = self.0.begin().await?;
             let noted = note(&transaction, idle, now).await;
-            noted.map_err(|error| self.error(&error))?;
-            self.commit(transaction).await?;
+            noted.map_err(|error| self.0.error(&error))?;
+            self.0.commit(transaction).await?;
         }
-        let forgotten = forget(&self.writer, &looked.noted - &looked.idle).await;
-        forgotten.map_err(|error| self.error(&error))?;
+        let forgotten = forget(&self.0.writer, &looked.noted - &looked.idle).await;
+        forgotten.map_err(|error| self.0.error(&error))?;
         Ok(Some(looked.last))
     }
 
-    async fn users_behind(&self, after: i64, now: UtcTime) -> Result<Option<ScannedUsers>, DbErr> {
+    async fn users_behind(self, after: i64, now: UtcTime) -> Result<Option<ScannedUsers>, DbErr> {
         let next = users::Entity::find()
             .select_only()
             .column(users::Column::Id)
@@ -70,7 +69,7 @@ impl Catalog {
             .clone()
             .limit(ROWS_MAX)
             .into_tuple()
-            .all(&self.db)
+            .all(&self.0.db)
             .await?;
         let Some(last) = looked.last().copied() else {
             return Ok(None);
@@ -78,14 +77,14 @@ impl Catalog {
         let these = next.filter(users::Column::Id.lte(last));
         let in_force = keys::Entity::find().filter(in_force(now));
         let idle = these.filter(has_nothing(in_force)).into_tuple();
-        let idle: Vec<i64> = idle.all(&self.db).await?;
+        let idle: Vec<i64> = idle.all(&self.0.db).await?;
         let noted: Vec<i64> = unused::Entity::find()
             .select_only()
             .column(unused::Column::UserId)
             .filter(unused::Column::UserId.gt(after))
             .filter(unused::Column::UserId.lte(last))
             .into_tuple()
-            .all(&self.db)
+            .all(&self.0.db)
             .await?;
         let (idle, noted) = (BTreeSet::from_iter(idle), BTreeSet::from_iter(noted));
         Ok(Some(ScannedUsers { last, idle, noted }))
@@ -97,8 +96,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error; then nothing was deleted.
-    pub async fn prune_users(&self, kept: Duration) -> Result<u64, ChangeError> {
-        let until = self.now().plus_micros(micros(kept).saturating_neg());
+    pub async fn prune_users(self, kept: Duration) -> Result<u64, ChangeError> {
+        let until = self.0.now().plus_micros(micros(kept).saturating_neg());
         let due = users::Entity::find()
             .select_only()
             .column(users::Column::Id)
@@ -107,15 +106,17 @@ impl Catalog {
             .order_by_asc(users::Column::Id)
             .limit(USERS_MAX)
             .into_tuple()
-            .all(&self.db)
+            .all(&self.0.db)
             .await;
-        let due: Vec<i64> = due.map_err(|error| self.error(&error))?;
+        let due: Vec<i64> = due.map_err(|error| self.0.error(&error))?;
         if due.is_empty() {
             return Ok(0);
         }
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let deleted = delete(&transaction, due, until).await;
-        self.finish(transaction, deleted.map_err(Abort::from)).await
+        self.0
+            .finish(transaction, deleted.map_err(Abort::from))
+            .await
     }
 }
 

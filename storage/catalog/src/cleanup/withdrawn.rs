@@ -1,9 +1,8 @@
 //! Configurations that other organizations have of withdrawn plugins.
 
-use super::{ENTRIES_MAX, ROWS_MAX};
+use super::{Cleanup, ENTRIES_MAX, ROWS_MAX};
 use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::{
     organizations, plugin_configs as configs, plugins, projects, withdrawn_plugins as withdrawn,
 };
@@ -17,7 +16,7 @@ use sea_orm::{
     QuerySelect, QueryTrait,
 };
 
-impl Catalog {
+impl Cleanup<'_> {
     /// Marks a piece of the plugins that are not global and have configurations in other
     /// organizations all the same: at most 2 000. Answers how many; 0: all have their mark.
     ///
@@ -27,12 +26,12 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error; then nothing was marked.
-    pub async fn mark_withdrawn_plugins(&self) -> Result<u64, CatalogError> {
+    pub async fn mark_withdrawn_plugins(self) -> Result<u64, CatalogError> {
         let marked = self.mark_unmarked().await;
-        marked.map_err(|error| self.error(&error))
+        marked.map_err(|error| self.0.error(&error))
     }
 
-    async fn mark_unmarked(&self) -> Result<u64, DbErr> {
+    async fn mark_unmarked(self) -> Result<u64, DbErr> {
         let marked = withdrawn::Entity::find()
             .select_only()
             .column(withdrawn::Column::PluginId)
@@ -46,7 +45,7 @@ impl Catalog {
             .distinct()
             .limit(ROWS_MAX)
             .into_tuple()
-            .all(&self.db)
+            .all(&self.0.db)
             .await?;
         if unmarked.is_empty() {
             return Ok(0);
@@ -61,7 +60,7 @@ impl Catalog {
         let mut once = OnConflict::column(withdrawn::Column::PluginId);
         once.do_nothing();
         let marked = withdrawn::Entity::insert_many(marks).on_conflict(once);
-        marked.exec_without_returning(&self.writer).await?;
+        marked.exec_without_returning(&self.0.writer).await?;
         tracing::info!(
             plugins = count,
             "plugins that are not global are used in other organizations: these uses will be deleted"
@@ -72,21 +71,23 @@ impl Catalog {
     /// Deletes a piece of the configurations that other organizations have of a withdrawn plugin,
     /// each with an entry in the log; answers how many rows. All are of one organization, so that
     /// no more than one is locked.
-    pub(super) async fn delete_of_withdrawn_plugin(&self) -> Result<u64, ChangeError> {
+    pub(super) async fn delete_of_withdrawn_plugin(self) -> Result<u64, ChangeError> {
         let found = self.withdrawn_plugin().await;
-        let Some((plugin_id, user)) = found.map_err(|error| self.error(&error))? else {
+        let Some((plugin_id, user)) = found.map_err(|error| self.0.error(&error))? else {
             return Ok(0);
         };
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let deleted = self.withdraw(&transaction, plugin_id, user).await;
-        self.finish(transaction, deleted.map_err(Into::into)).await
+        self.0
+            .finish(transaction, deleted.map_err(Into::into))
+            .await
     }
 
     /// Finds the first withdrawn plugin, and an organization that still has configurations of it.
-    async fn withdrawn_plugin(&self) -> Result<Option<(i64, Option<Uuid>)>, DbErr> {
+    async fn withdrawn_plugin(self) -> Result<Option<(i64, Option<Uuid>)>, DbErr> {
         let first = withdrawn::Entity::find()
             .order_by_asc(withdrawn::Column::PluginId)
-            .one(&self.db)
+            .one(&self.0.db)
             .await?;
         let Some(withdrawn::Model { plugin_id }) = first else {
             return Ok(None);
@@ -96,13 +97,13 @@ impl Catalog {
             .select_only()
             .column(projects::Column::OrganizationId)
             .into_tuple()
-            .one(&self.db)
+            .one(&self.0.db)
             .await?;
         Ok(Some((plugin_id, user)))
     }
 
     async fn withdraw(
-        &self,
+        self,
         within: &DatabaseTransaction,
         plugin_id: i64,
         user: Option<Uuid>,
@@ -128,7 +129,7 @@ impl Catalog {
     }
 
     async fn delete_uses(
-        &self,
+        self,
         within: &DatabaseTransaction,
         plugin: &plugins::Model,
         user: Uuid,
@@ -153,7 +154,7 @@ impl Catalog {
             let (activity, scope) = (Activity::Disabled, ActivityScope::PluginConfig);
             let audit = AuditChange::new(activity, scope, user, &id, name);
             let audit = audit.field("enabled", enabled, ());
-            self.record(within, &Actor::system(), audit).await?;
+            self.0.record(within, &Actor::system(), audit).await?;
         }
         Ok(gone.rows_affected)
     }

@@ -1,10 +1,11 @@
 //! Changing domains: their name until it is proved, and their login rules afterwards.
 
-use super::{checked_domain, checked_saml, domain_audit, domain_to_change, taken_if_duplicate};
+use super::{
+    Domains, checked_domain, checked_saml, domain_audit, domain_to_change, taken_if_duplicate,
+};
 use super::{must_be_free, unless_blank};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::{organization_domains as domains, organizations};
 use crate::error::ChangeError;
 use crate::features::{AUTOMATIC_PROVISIONING, Feature, SAML, SOCIAL_SSO, SSO_ENFORCEMENT};
@@ -80,7 +81,7 @@ fn set<T>(field: &mut T, value: Option<T>) {
     }
 }
 
-impl Catalog {
+impl Domains<'_> {
     /// Changes a domain; requires administrator.
     ///
     /// # Errors
@@ -89,15 +90,15 @@ impl Catalog {
     /// domain of a verified record is changed; the login of an unverified one is
     /// (`verification_required`); the domain is taken (`unique`); [`ChangeError::FeatureMissing`]
     /// for another login; or the actor may not.
-    pub async fn update_domain(
-        &self,
+    pub async fn update(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         id: Uuid,
         change: DomainChange,
     ) -> Result<domains::Model, ChangeError> {
         let change = change.checked()?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let changed = async {
             let (organization, before) =
                 domain_to_change(&transaction, actor, organization_id, id).await?;
@@ -109,15 +110,15 @@ impl Catalog {
             if after.domain != before.domain {
                 must_be_free(&transaction, &after.domain).await?;
             }
-            self.save_domain(&transaction, actor, before, after).await
+            self.save(&transaction, actor, before, after).await
         };
         let changed = changed.await;
-        self.finish(transaction, changed).await
+        self.0.finish(transaction, changed).await
     }
 
     /// Writes a changed domain and its audit entry; nothing if no field differs.
-    pub(super) async fn save_domain(
-        &self,
+    pub(super) async fn save(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         before: domains::Model,
@@ -145,12 +146,12 @@ impl Catalog {
             return Ok(before);
         }
         let is_verified = after.is_verified();
-        after.updated_at = self.now();
+        after.updated_at = self.0.now();
         let row = after.into_active_model().reset_all();
         let saved = domains::Entity::update(row).exec(within);
         let saved = saved.await;
         let saved = saved.map_err(|error| taken_if_duplicate(error, is_verified))?;
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         Ok(saved)
     }
 }

@@ -84,30 +84,42 @@ fn unless_blank(text: String) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-impl Catalog {
+/// E-mail domains that organizations claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Domains<'a>(&'a Catalog);
+
+impl<'a> Domains<'a> {
+    /// Returns a handle to the domains in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl Domains<'_> {
     /// Page of an organization's domains, oldest first.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn domains_of(
-        &self,
+    pub async fn list(
+        self,
         organization_id: Uuid,
         page: PageRequest,
     ) -> Result<Page<domains::Model>, CatalogError> {
         let in_organization = domains::Column::OrganizationId.eq(organization_id);
         let query = domains::Entity::find().filter(in_organization);
         let read = async {
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let part = query
                 .order_by_asc(domains::Column::CreatedAt)
                 .order_by_asc(domains::Column::Id)
                 .offset(page.offset)
                 .limit(page.limit);
-            let rows = part.all(&self.db).await?;
+            let rows = part.all(&self.0.db).await?;
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Reads a domain; `None` if the organization has none of this id.
@@ -115,13 +127,13 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn domain(
-        &self,
+    pub async fn get(
+        self,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<Option<domains::Model>, CatalogError> {
-        let found = find_domain(&self.db, organization_id, id).await;
-        found.map_err(|error| self.error(&error))
+        let found = find_domain(&self.0.db, organization_id, id).await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Claims a domain; requires administrator.
@@ -130,20 +142,20 @@ impl Catalog {
     ///
     /// A field is blank or too long; the organization has the domain already, or another one
     /// proved that it is theirs (`unique`); or the actor may not.
-    pub async fn create_domain(
-        &self,
+    pub async fn create(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         new: NewDomain,
     ) -> Result<domains::Model, ChangeError> {
         let new = new.checked()?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = self.claim(&transaction, actor, organization_id, new).await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
     async fn claim(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         organization_id: Uuid,
@@ -160,7 +172,7 @@ impl Catalog {
         let own = domains::Column::OrganizationId.eq(organization_id);
         let had = domains::Entity::find().filter(own).count(within).await?;
         must_have_fewer("An organization", DOMAINS_MAX, "domains", had)?;
-        let now = self.now();
+        let now = self.0.now();
         let row = domains::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),
             organization_id: ActiveValue::Set(organization_id),
@@ -183,7 +195,7 @@ impl Catalog {
             .field("saml_entity_id", (), &made.saml_entity_id)
             .field("saml_acs_url", (), &made.saml_acs_url)
             .field("saml_x509_cert", (), &made.saml_x509_cert);
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         Ok(made)
     }
 
@@ -192,23 +204,23 @@ impl Catalog {
     /// # Errors
     ///
     /// The organization has no such domain, or the actor may not.
-    pub async fn delete_domain(
-        &self,
+    pub async fn delete(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let deleted = async {
             let (_, domain) = domain_to_change(&transaction, actor, organization_id, id).await?;
             domains::Entity::delete_by_id(id).exec(&transaction).await?;
             let audit = domain_audit(Activity::Deleted, &domain);
             let audit = audit.field("domain", &domain.domain, ());
-            self.record(&transaction, actor, audit).await?;
+            self.0.record(&transaction, actor, audit).await?;
             Ok(())
         };
         let deleted = deleted.await;
-        self.finish(transaction, deleted).await
+        self.0.finish(transaction, deleted).await
     }
 }
 

@@ -1,34 +1,33 @@
 //! Proving domains. DNS is queried between two calls, outside any transaction.
 
-use super::{VERIFIED, domain_to_change, find_domain, must_be_free};
+use super::{Domains, VERIFIED, domain_to_change, find_domain, must_be_free};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::organization_domains as domains;
 use crate::error::ChangeError;
 use crate::features::AUTOMATIC_PROVISIONING;
 use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
 
-impl Catalog {
+impl Domains<'_> {
     /// Reads a domain whose proof is about to be looked for.
     ///
     /// # Errors
     ///
     /// The organization has no such domain, it is proved already (`already_verified`), or another
     /// organization proved it (`unique`).
-    pub async fn domain_to_verify(
-        &self,
+    pub async fn get_unproved(
+        self,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<domains::Model, ChangeError> {
         let read = async {
-            let found = find_domain(&self.db, organization_id, id).await?;
+            let found = find_domain(&self.0.db, organization_id, id).await?;
             let domain = found.ok_or_else(|| ChangeError::not_found("domain", &id))?;
             must_be_unverified(&domain)?;
-            must_be_free(&self.db, &domain.domain).await?;
+            must_be_free(&self.0.db, &domain.domain).await?;
             Ok(domain)
         };
-        read.await.map_err(|abort| self.reason(abort))
+        read.await.map_err(|abort| self.0.reason(abort))
     }
 
     /// Marks a domain as proved; requires administrator. `proved` is the domain whose proof was
@@ -36,15 +35,15 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// As [`Catalog::domain_to_verify`], or the actor may not.
-    pub async fn verify_domain(
-        &self,
+    /// As [`Domains::get_unproved`], or the actor may not.
+    pub async fn verify(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         id: Uuid,
         proved: &str,
     ) -> Result<domains::Model, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let verified = async {
             let (organization, before) =
                 domain_to_change(&transaction, actor, organization_id, id).await?;
@@ -55,13 +54,13 @@ impl Catalog {
             }
             must_be_free(&transaction, proved).await?;
             let after = domains::Model {
-                verified_at: Some(self.now()),
+                verified_at: Some(self.0.now()),
                 ..before.clone()
             };
-            self.save_domain(&transaction, actor, before, after).await
+            self.save(&transaction, actor, before, after).await
         };
         let verified = verified.await;
-        self.finish(transaction, verified).await
+        self.0.finish(transaction, verified).await
     }
 }
 

@@ -29,6 +29,9 @@ pub struct Model {
     pub state: MigrationState,
     /// Events that came since it was approved.
     pub events_imported: i64,
+    /// Events that nodes were leased of it, less those that they returned: those imported, those
+    /// that nodes may still import, and those that a crash forfeited.
+    pub events_leased: i64,
     /// Time at which it was asked for.
     pub created_at: UtcTime,
     /// Time at which it was approved or rejected.

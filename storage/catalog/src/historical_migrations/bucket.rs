@@ -29,11 +29,6 @@ impl Bucket {
         at: 0,
     };
 
-    /// Returns true once the bucket is not [`FULL`](Self::FULL) any more.
-    pub const fn was_filled(&self) -> bool {
-        self.per_minute > 0
-    }
-
     /// Fills the bucket up to now. `held`: events that nodes hold. Where the rate has risen, what
     /// it adds to a full bucket is available at once.
     pub fn fill(&mut self, now: i64, per_minute: i64, held: i64) {

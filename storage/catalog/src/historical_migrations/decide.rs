@@ -1,9 +1,8 @@
 //! Approving, rejecting and finishing migrations.
 
-use super::{audit_change, check_positive, of_organization, state_name};
+use super::{HistoricalMigrations, audit_change, check_positive, of_organization, state_name};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::historical_migrations::{self as migrations, MigrationState};
 use crate::error::ChangeError;
 use crate::level::Level;
@@ -27,7 +26,7 @@ pub struct HistoricalDecision {
     pub events_per_minute: Option<i64>,
 }
 
-impl Catalog {
+impl HistoricalMigrations<'_> {
     /// Decides on a migration. Only the operator may, which the caller has checked. A decision may
     /// be changed until the migration is finished. `organization_id`: as in the path; `None` on the
     /// command line.
@@ -35,8 +34,8 @@ impl Catalog {
     /// # Errors
     ///
     /// No such migration, a bad number, or it is finished.
-    pub async fn decide_historical_migration(
-        &self,
+    pub async fn decide(
+        self,
         actor: &Actor,
         organization_id: Option<Uuid>,
         id: Uuid,
@@ -49,13 +48,14 @@ impl Catalog {
         for (field, number) in numbers {
             number.map_or(Ok(()), |number| check_positive(field, number))?;
         }
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let decided = async {
             let before = found(&transaction, organization_id, id).await?;
-            self.decide(&transaction, actor, before, decision).await
+            self.decide_within(&transaction, actor, before, decision)
+                .await
         };
         let decided = decided.await;
-        self.finish(transaction, decided).await
+        self.0.finish(transaction, decided).await
     }
 
     /// Ends a migration that was requested or approved: it is done, or given up. The actor must be
@@ -64,13 +64,13 @@ impl Catalog {
     /// # Errors
     ///
     /// No such migration, it was rejected, or the actor may not.
-    pub async fn finish_historical_migration(
-        &self,
+    pub async fn finish(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<migrations::Model, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let finished = async {
             let before = found(&transaction, Some(organization_id), id).await?;
             must_act_as(&transaction, actor, organization_id, Level::Administrator).await?;
@@ -80,15 +80,14 @@ impl Catalog {
             }
             let mut after = before.clone();
             after.state = MigrationState::Finished;
-            self.save_migration(&transaction, actor, &before, after)
-                .await
+            self.save(&transaction, actor, &before, after).await
         };
         let finished = finished.await;
-        self.finish(transaction, finished).await
+        self.0.finish(transaction, finished).await
     }
 
-    pub(super) async fn decide(
-        &self,
+    pub(super) async fn decide_within(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         before: migrations::Model,
@@ -108,20 +107,20 @@ impl Catalog {
             MigrationState::Rejected
         };
         if after.state != before.state {
-            after.decided_at = Some(self.now());
+            after.decided_at = Some(self.0.now());
         }
         after.note = decision.note.or(after.note);
         after.total_events = decision.total_events.unwrap_or(after.total_events);
         after.events_per_minute = decision
             .events_per_minute
             .unwrap_or(after.events_per_minute);
-        self.save_migration(within, actor, &before, after).await
+        self.save(within, actor, &before, after).await
     }
 
     /// Writes the fields that differ with their entry in the activity log, and notifies the
     /// ingestion path.
-    pub(super) async fn save_migration(
-        &self,
+    pub(super) async fn save(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         before: &migrations::Model,
@@ -139,8 +138,8 @@ impl Catalog {
         let counted = before.events_imported != after.events_imported;
         let changed = !audit.changes_nothing();
         if changed {
-            self.record(within, actor, audit).await?;
-            self.keys_changed(within).await?;
+            self.0.record(within, actor, audit).await?;
+            self.0.keys_changed(within).await?;
         }
         if !changed && !counted {
             return Ok(after);

@@ -1,8 +1,7 @@
 //! Approvals that the operator makes without a request.
 
-use super::{HistoricalDecision, check_positive};
+use super::{HistoricalDecision, HistoricalMigrations, check_positive};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::historical_migrations::{self as migrations, MigrationState};
 use crate::entities::projects;
 use crate::error::ChangeError;
@@ -27,15 +26,15 @@ pub struct HistoricalGrant {
     pub note: Option<String>,
 }
 
-impl Catalog {
+impl HistoricalMigrations<'_> {
     /// Approves a project's oldest open request with these numbers; without a request, creates an
     /// approved one.
     ///
     /// # Errors
     ///
     /// No such project, or a bad number.
-    pub async fn grant_historical_migration(
-        &self,
+    pub async fn grant(
+        self,
         actor: &Actor,
         grant: HistoricalGrant,
     ) -> Result<migrations::Model, ChangeError> {
@@ -44,7 +43,7 @@ impl Catalog {
         if let Some(note) = &grant.note {
             must_be_plain("note", note)?;
         }
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let granted = async {
             let project_id = grant.project_id;
             let project = lock_project(&transaction, project_id).await?;
@@ -61,7 +60,8 @@ impl Catalog {
                         total_events: Some(grant.total_events),
                         events_per_minute: Some(grant.events_per_minute),
                     };
-                    self.decide(&transaction, actor, open, decision).await
+                    self.decide_within(&transaction, actor, open, decision)
+                        .await
                 }
                 None => {
                     self.insert_grant(&transaction, actor, &project, grant)
@@ -70,17 +70,17 @@ impl Catalog {
             }
         };
         let granted = granted.await;
-        self.finish(transaction, granted).await
+        self.0.finish(transaction, granted).await
     }
 
     async fn insert_grant(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         project: &projects::Model,
         grant: HistoricalGrant,
     ) -> Result<migrations::Model, Abort> {
-        let now = self.now();
+        let now = self.0.now();
         let row = migrations::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),
             organization_id: ActiveValue::Set(project.organization_id),
@@ -91,12 +91,13 @@ impl Catalog {
             events_per_minute: ActiveValue::Set(grant.events_per_minute),
             state: ActiveValue::Set(MigrationState::Approved),
             events_imported: ActiveValue::Set(0),
+            events_leased: ActiveValue::Set(0),
             created_at: ActiveValue::Set(now),
             decided_at: ActiveValue::Set(Some(now)),
             note: ActiveValue::Set(grant.note),
         };
-        let made = self.insert_migration(within, actor, row).await?;
-        self.keys_changed(within).await?;
+        let made = self.insert(within, actor, row).await?;
+        self.0.keys_changed(within).await?;
         Ok(made)
     }
 }

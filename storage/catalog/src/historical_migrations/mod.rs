@@ -15,16 +15,17 @@
 //! | `grant` | approvals that the operator makes without a request |
 //! | `project_quota` | quota of one project and its leases: decided, without a database |
 //! | `bucket` | token bucket of a project's import rate; no I/O |
-//! | `exchange` | nodes' reports of what they took in, and their leases |
+//! | `quota_rows` | its rows: read and locked, written |
+//! | `renew` | nodes' reports of what they imported, and their leases |
 
 mod bucket;
 mod decide;
-mod exchange;
 mod grant;
 mod project_quota;
+mod quota_rows;
+mod renew;
 
 pub use decide::HistoricalDecision;
-pub use exchange::{LogPlace, NodeCounts};
 pub use grant::HistoricalGrant;
 pub use project_quota::{LeaseDecision, LeaseReport};
 
@@ -65,25 +66,49 @@ pub struct NewHistoricalMigration {
     pub events_per_minute: i64,
 }
 
-impl Catalog {
+/// Import quota of projects, which nodes lease.
+#[derive(Clone, Copy, Debug)]
+pub struct ImportQuotas<'a>(&'a Catalog);
+
+impl<'a> ImportQuotas<'a> {
+    /// Returns a handle to the import quotas in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+/// Imports: requests of organizations, and decisions of the operator.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoricalMigrations<'a>(&'a Catalog);
+
+impl<'a> HistoricalMigrations<'a> {
+    /// Returns a handle to the historical migrations in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl HistoricalMigrations<'_> {
     /// Lists the migrations of an organization, oldest first.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_historical_migrations(
-        &self,
+    pub async fn list(
+        self,
         organization_id: Uuid,
         page: PageRequest,
     ) -> Result<Page<migrations::Model>, CatalogError> {
         let read = async {
             let query = of_organization(organization_id);
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let query = oldest_first(query).offset(page.offset).limit(page.limit);
-            let rows = query.all(&self.db).await?;
+            let rows = query.all(&self.0.db).await?;
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Lists the migrations of all organizations, or those in one state, oldest first; for the
@@ -92,16 +117,16 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_all_historical_migrations(
-        &self,
+    pub async fn list_all(
+        self,
         state: Option<MigrationState>,
     ) -> Result<Vec<migrations::Model>, CatalogError> {
         let mut query = migrations::Entity::find();
         if let Some(state) = state {
             query = query.filter(migrations::Column::State.eq(state));
         }
-        let found = oldest_first(query).all(&self.db).await;
-        found.map_err(|error| self.error(&error))
+        let found = oldest_first(query).all(&self.0.db).await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Finds one of an organization's migrations.
@@ -109,14 +134,14 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn historical_migration(
-        &self,
+    pub async fn get(
+        self,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<Option<migrations::Model>, CatalogError> {
         let query = of_organization(organization_id).filter(migrations::Column::Id.eq(id));
-        let found = query.one(&self.db).await;
-        found.map_err(|error| self.error(&error))
+        let found = query.one(&self.0.db).await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Requests a migration. The actor must be an administrator or above.
@@ -125,8 +150,8 @@ impl Catalog {
     ///
     /// No such organization, a bad text or number, a project that is not the organization's, or
     /// the actor may not.
-    pub async fn request_historical_migration(
-        &self,
+    pub async fn request(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         new: NewHistoricalMigration,
@@ -135,7 +160,7 @@ impl Catalog {
         let method = checked_name("the method", "method", &new.method, TEXT_CHARS_MAX)?;
         check_positive("total_events", new.total_events)?;
         check_positive("events_per_minute", new.events_per_minute)?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = async {
             let organization = lock_organization(&transaction, organization_id).await?;
             must_act_as(&transaction, actor, organization_id, Level::Administrator).await?;
@@ -159,18 +184,19 @@ impl Catalog {
                 events_per_minute: ActiveValue::Set(new.events_per_minute),
                 state: ActiveValue::Set(MigrationState::Requested),
                 events_imported: ActiveValue::Set(0),
-                created_at: ActiveValue::Set(self.now()),
+                events_leased: ActiveValue::Set(0),
+                created_at: ActiveValue::Set(self.0.now()),
                 decided_at: ActiveValue::Set(None),
                 note: ActiveValue::Set(None),
             };
-            self.insert_migration(&transaction, actor, row).await
+            self.insert(&transaction, actor, row).await
         };
         let made = made.await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
-    async fn insert_migration(
-        &self,
+    async fn insert(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         row: migrations::ActiveModel,
@@ -184,7 +210,7 @@ impl Catalog {
             .field("total_events", (), made.total_events)
             .field("events_per_minute", (), made.events_per_minute)
             .field("state", (), state_name(made.state));
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         Ok(made)
     }
 }

@@ -9,12 +9,13 @@
 //! user and an organization store is bounded all the same (`response_bytes`): a new request is
 //! refused at its claim, before anything is done, while known ones get their responses.
 
+mod handle;
 mod response_bytes;
 mod retention;
 
+pub use handle::IdempotencyKeys;
 pub use response_bytes::{ResponseOwners, ResponsesFull};
 
-use crate::catalog::Catalog;
 use crate::entities::idempotency_keys as keys;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
@@ -53,18 +54,18 @@ pub struct StoredResponse {
     pub body: String,
 }
 
-impl Catalog {
+impl IdempotencyKeys<'_> {
     /// Looks a request up without claiming it; `None` if a claim would be new.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn idempotent_answer(
-        &self,
+    pub async fn answer(
+        self,
         id: &str,
         request_hash: &str,
     ) -> Result<Option<IdempotencyClaim>, CatalogError> {
-        let since = |micros: i64| UtcTime(self.now().0.saturating_sub(micros));
+        let since = |micros: i64| UtcTime(self.0.now().0.saturating_sub(micros));
         let answered = Condition::all()
             .add(keys::Column::Status.is_not_null())
             .add(keys::Column::CreatedAt.gt(since(KEPT_MICROS)));
@@ -73,9 +74,9 @@ impl Catalog {
             .add(keys::Column::CreatedAt.gt(since(CLAIM_MICROS)));
         let found = keys::Entity::find_by_id(id.to_owned())
             .filter(Condition::any().add(answered).add(in_progress))
-            .one(&self.db)
+            .one(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))?;
+            .map_err(|error| self.0.error(&error))?;
         Ok(found.map(|had| known(Some(had), request_hash)))
     }
 
@@ -85,16 +86,16 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn claim_idempotency_key(
-        &self,
+    pub async fn claim(
+        self,
         id: &str,
         request_hash: &str,
         owners: ResponseOwners,
     ) -> Result<IdempotencyClaim, CatalogError> {
-        let transaction = self.begin().await?;
-        let claimed = claim(&transaction, id, request_hash, owners, self.now()).await;
-        let claimed = claimed.map_err(|error| self.error(&error))?;
-        self.commit(transaction).await?;
+        let transaction = self.0.begin().await?;
+        let claimed = claim(&transaction, id, request_hash, owners, self.0.now()).await;
+        let claimed = claimed.map_err(|error| self.0.error(&error))?;
+        self.0.commit(transaction).await?;
         Ok(claimed)
     }
 
@@ -104,8 +105,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn keep_idempotent_answer(
-        &self,
+    pub async fn keep_answer(
+        self,
         id: &str,
         claim: Uuid,
         owners: ResponseOwners,
@@ -117,7 +118,7 @@ impl Catalog {
             body: ActiveValue::Set(Some(body.to_owned())),
             ..Default::default()
         };
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let kept: Result<(), DbErr> = async {
             let updated = keys::Entity::update_many()
                 .set(answer)
@@ -125,13 +126,13 @@ impl Catalog {
                 .exec(&transaction)
                 .await?;
             if updated.rows_affected > 0 {
-                response_bytes::count(&transaction, owners, body.len(), self.now()).await?;
+                response_bytes::count(&transaction, owners, body.len(), self.0.now()).await?;
             }
             Ok(())
         }
         .await;
-        kept.map_err(|error| self.error(&error))?;
-        self.commit(transaction).await
+        kept.map_err(|error| self.0.error(&error))?;
+        self.0.commit(transaction).await
     }
 
     /// Releases the claim of a failed request, so that it can be repeated, unless the claim lapsed
@@ -140,12 +141,12 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn release_idempotency_key(&self, id: &str, claim: Uuid) -> Result<(), CatalogError> {
+    pub async fn release(self, id: &str, claim: Uuid) -> Result<(), CatalogError> {
         let released = keys::Entity::delete_many()
             .filter(is_claimed_by(id, claim))
-            .exec(&self.writer)
+            .exec(&self.0.writer)
             .await;
-        released.map(drop).map_err(|error| self.error(&error))
+        released.map(drop).map_err(|error| self.0.error(&error))
     }
 }
 

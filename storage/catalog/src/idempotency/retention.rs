@@ -3,8 +3,7 @@
 //! Each claim sweeps some, and so does `cleanup` where nobody claims. A piece is bounded in bytes
 //! as well: responses of up to 5 MiB, which others stored, would hold up whoever comes next.
 
-use super::response_bytes;
-use crate::catalog::Catalog;
+use super::{IdempotencyKeys, response_bytes};
 use crate::entities::{idempotency_bytes as counts, idempotency_keys as keys};
 use crate::error::CatalogError;
 use crate::time::UtcTime;
@@ -24,42 +23,42 @@ const COUNTS_MAX: u64 = 2_000;
 /// Length of a body, which is known without reading it.
 const BODY_BYTES: &str = "CAST(COALESCE(octet_length(body), 0) AS BIGINT)";
 
-impl Catalog {
+impl IdempotencyKeys<'_> {
     /// Deletes a piece of the forgotten responses, or of the counts of their bytes. Answers how
     /// many; 0: nothing is left to delete.
     ///
     /// # Errors
     ///
     /// Any database error; then nothing was deleted.
-    pub async fn prune_responses(&self) -> Result<u64, CatalogError> {
-        let now = self.now();
+    pub async fn prune_responses(self) -> Result<u64, CatalogError> {
+        let now = self.0.now();
         // Read apart, so that nothing is locked where nothing is old.
         let old = keys::Entity::find()
             .select_only()
             .column(keys::Column::Id)
             .filter(is_forgotten(now))
             .into_tuple::<String>()
-            .one(&self.db)
+            .one(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))?;
+            .map_err(|error| self.0.error(&error))?;
         if old.is_none() {
             let deleted = self.delete_counts(now).await;
-            return deleted.map_err(|error| self.error(&error));
+            return deleted.map_err(|error| self.0.error(&error));
         }
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let swept = sweep(&transaction, now).await;
-        let swept = swept.map_err(|error| self.error(&error))?;
-        self.commit(transaction).await?;
+        let swept = swept.map_err(|error| self.0.error(&error))?;
+        self.0.commit(transaction).await?;
         Ok(swept)
     }
 
     /// Deletes counts of the oldest hour, if none of its responses is stored any more.
-    async fn delete_counts(&self, now: UtcTime) -> Result<u64, DbErr> {
+    async fn delete_counts(self, now: UtcTime) -> Result<u64, DbErr> {
         let old = counts::Entity::find()
             .filter(counts::Column::Hour.lte(now.plus_micros(-response_bytes::COUNTED_MICROS)))
             .order_by_asc(counts::Column::Hour)
             .limit(COUNTS_MAX)
-            .all(&self.db)
+            .all(&self.0.db)
             .await?;
         let Some(hour) = old.first().map(|count| count.hour) else {
             return Ok(0);
@@ -68,7 +67,7 @@ impl Catalog {
         let gone = counts::Entity::delete_many()
             .filter(counts::Column::Hour.eq(hour))
             .filter(counts::Column::Holder.is_in(holders.map(|count| count.holder)))
-            .exec(&self.writer)
+            .exec(&self.0.writer)
             .await?;
         Ok(gone.rows_affected)
     }

@@ -3,7 +3,7 @@
 //! A node's *watermark* W says: every row of this node whose `created_at` is before W is in
 //! ClickHouse, and it will make no such row any more. A window of arrival times may be exported
 //! once the watermarks of all nodes that count have passed its end
-//! ([`Catalog::exports_watermark`]).
+//! ([`Nodes::exports_watermark`]).
 //!
 //! | State | Exports |
 //! |---|---|
@@ -14,10 +14,10 @@
 //! A node counts from before it takes its first request, so no window can run that it would still
 //! write into. That alone is not enough: windows ran before it counted, and its clock may be
 //! behind. So registering answers `min_created_at`, a time before which the node must make no row.
-//! It is read after the node counts, and so is not below any [`Catalog::exports_watermark`] that
+//! It is read after the node counts, and so is not below any [`Nodes::exports_watermark`] that
 //! was answered before: later exports wait for this node.
 //!
-//! Person updates have a watermark of their own ([`Catalog::updates_watermark`]), as they are
+//! Person updates have a watermark of their own ([`Nodes::updates_watermark`]), as they are
 //! shipped before events of older months are; persons are kept up to it. A node makes no row below
 //! either: `min_created_at` is not below any that was answered before.
 //!
@@ -34,7 +34,6 @@ mod tests;
 pub use starts::{NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts};
 
 use crate::catalog::Catalog;
-use crate::entities::historical_slices as slices;
 use crate::entities::ingest_nodes::{self as nodes, NodeState};
 use crate::error::{CatalogError, ChangeError};
 use crate::time::UtcTime;
@@ -86,7 +85,19 @@ impl Watermarks {
     }
 }
 
-impl Catalog {
+/// Registry of ingest nodes, and how far each has shipped.
+#[derive(Clone, Copy, Debug)]
+pub struct Nodes<'a>(&'a Catalog);
+
+impl<'a> Nodes<'a> {
+    /// Returns a handle to the nodes in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl Nodes<'_> {
     /// Registers a node before it takes its first request, so that it counts. The answer is
     /// `min_created_at`, before which it must make no row; `None` when no node has ever published a
     /// watermark.
@@ -98,19 +109,19 @@ impl Catalog {
     ///
     /// Any database error, or another start has taken the name since `starts` were read; then the
     /// node must take no request.
-    pub async fn register_ingest_node(
-        &self,
+    pub async fn register(
+        self,
         name: &str,
         host: &str,
         starts: &NodeStarts,
     ) -> Result<Option<UtcTime>, RegisterError> {
-        let known = self.ingest_node(name).await?;
+        let known = self.get(name).await?;
         let counts = known.filter(|node| node.state != NodeState::Stopped);
-        let started = self.start_ingest_node(name, host, starts, counts.as_ref());
+        let started = self.start(name, host, starts, counts.as_ref());
         match (started.await, counts) {
             (Ok(true), _) => {}
             (Ok(false), _) => {
-                let taken = self.ingest_node(name).await?;
+                let taken = self.get(name).await?;
                 // The row was removed in between: nobody has the name, so the caller tries again.
                 let taken = taken.ok_or(CatalogError::ConditionBroken)?;
                 return Err(RegisterError::Taken(Box::new(taken)));
@@ -120,7 +131,7 @@ impl Catalog {
             }
             (Err(error), _) => return Err(error.into()),
         }
-        let nodes = self.ingest_nodes().await?;
+        let nodes = self.list().await?;
         let own = nodes.iter().find(|node| node.name == name);
         Ok(own
             .and_then(nodes::Model::updates_passed)
@@ -132,20 +143,20 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn ingest_node(&self, name: &str) -> Result<Option<nodes::Model>, CatalogError> {
-        let found = nodes::Entity::find_by_id(name.to_owned()).one(&self.db);
-        found.await.map_err(|error| self.error(&error))
+    pub async fn get(self, name: &str) -> Result<Option<nodes::Model>, CatalogError> {
+        let found = nodes::Entity::find_by_id(name.to_owned()).one(&self.0.db);
+        found.await.map_err(|error| self.0.error(&error))
     }
 
     /// Writes a start of a node; `false` if another start has the name.
-    async fn start_ingest_node(
-        &self,
+    async fn start(
+        self,
         name: &str,
         host: &str,
         starts: &NodeStarts,
         counts: Option<&nodes::Model>,
     ) -> Result<bool, CatalogError> {
-        let now = self.now();
+        let now = self.0.now();
         let row = nodes::ActiveModel {
             name: ActiveValue::Set(name.to_owned()),
             host: ActiveValue::Set(host.to_owned()),
@@ -176,9 +187,9 @@ impl Catalog {
         again.action_and_where(sea_query::ExprTrait::or(is_known, is_restored));
         let inserted = nodes::Entity::insert(row)
             .on_conflict(again)
-            .exec_without_returning(&self.writer)
+            .exec_without_returning(&self.0.writer)
             .await;
-        let written = inserted.map_err(|error| self.error(&error))?;
+        let written = inserted.map_err(|error| self.0.error(&error))?;
         Ok(written > 0)
     }
 
@@ -187,14 +198,14 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn publish_watermarks(
-        &self,
+    pub async fn publish(
+        self,
         name: &str,
         starts: &NodeStarts,
         watermarks: Option<Watermarks>,
     ) -> Result<Published, CatalogError> {
         let mut row = nodes::ActiveModel {
-            published_at: ActiveValue::Set(self.now()),
+            published_at: ActiveValue::Set(self.0.now()),
             ..Default::default()
         };
         let mut update = nodes::Entity::update_many()
@@ -214,12 +225,12 @@ impl Catalog {
                 update = update.filter(is_no_fall);
             }
         }
-        let updated = update.set(row).exec(&self.writer).await;
-        let updated = updated.map_err(|error| self.error(&error))?;
+        let updated = update.set(row).exec(&self.0.writer).await;
+        let updated = updated.map_err(|error| self.0.error(&error))?;
         if updated.rows_affected > 0 {
             return Ok(Published::Done);
         }
-        Ok(match self.ingest_node(name).await? {
+        Ok(match self.get(name).await? {
             // The catalog was restored to before this start, which has to be noted anew.
             Some(row) if !starts.knows(&row.start_id) && row.start_count < starts.before.count => {
                 Published::Unnoted
@@ -236,8 +247,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn stop_ingest_node(
-        &self,
+    pub async fn stop(
+        self,
         name: &str,
         starts: &NodeStarts,
         watermark: UtcTime,
@@ -245,25 +256,25 @@ impl Catalog {
         let row = nodes::ActiveModel {
             state: ActiveValue::Set(NodeState::Stopped),
             watermark: ActiveValue::Set(Some(watermark)),
-            published_at: ActiveValue::Set(self.now()),
+            published_at: ActiveValue::Set(self.0.now()),
             ..Default::default()
         };
         let updated = nodes::Entity::update_many()
             .set(row)
             .filter(nodes::Column::Name.eq(name))
             .filter(nodes::Column::StartId.is_in([&*starts.before.id, &*starts.own.id]))
-            .exec(&self.writer)
+            .exec(&self.0.writer)
             .await;
-        updated.map(drop).map_err(|error| self.error(&error))
+        updated.map(drop).map_err(|error| self.0.error(&error))
     }
 
-    /// Stops a node that a [`Catalog::register_ingest_node`] may have registered though its answer
+    /// Stops a node that a [`Nodes::register`] may have registered though its answer
     /// was lost, and that took no request. Its log must be empty.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn take_back_ingest_node(&self, name: &str) -> Result<(), CatalogError> {
+    pub async fn take_back(self, name: &str) -> Result<(), CatalogError> {
         let row = nodes::ActiveModel {
             state: ActiveValue::Set(NodeState::Stopped),
             ..Default::default()
@@ -272,9 +283,9 @@ impl Catalog {
             .set(row)
             .filter(nodes::Column::Name.eq(name))
             .filter(nodes::Column::State.eq(NodeState::Starting))
-            .exec(&self.writer)
+            .exec(&self.0.writer)
             .await;
-        updated.map(drop).map_err(|error| self.error(&error))
+        updated.map(drop).map_err(|error| self.0.error(&error))
     }
 
     /// Lists all nodes, running or stopped, by name.
@@ -282,12 +293,12 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn ingest_nodes(&self) -> Result<Vec<nodes::Model>, CatalogError> {
+    pub async fn list(self) -> Result<Vec<nodes::Model>, CatalogError> {
         let found = nodes::Entity::find()
             .order_by_asc(nodes::Column::Name)
-            .all(&self.db)
+            .all(&self.0.db)
             .await;
-        found.map_err(|error| self.error(&error))
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Arrival time before which every row of every node is in ClickHouse: a window may be exported
@@ -297,19 +308,19 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error; then nothing may run, either.
-    pub async fn exports_watermark(&self) -> Result<Option<UtcTime>, CatalogError> {
-        let nodes = self.ingest_nodes().await?;
+    pub async fn exports_watermark(self) -> Result<Option<UtcTime>, CatalogError> {
+        let nodes = self.list().await?;
         Ok(passed_by_all(&nodes, |node| node.watermark))
     }
 
     /// Arrival time before which every person update of every node is in ClickHouse: up to here
-    /// updates may be applied. Never before [`Catalog::exports_watermark`], and `None` with it.
+    /// updates may be applied. Never before [`Nodes::exports_watermark`], and `None` with it.
     ///
     /// # Errors
     ///
     /// Any database error; then none may be applied, either.
-    pub async fn updates_watermark(&self) -> Result<Option<UtcTime>, CatalogError> {
-        let nodes = self.ingest_nodes().await?;
+    pub async fn updates_watermark(self) -> Result<Option<UtcTime>, CatalogError> {
+        let nodes = self.list().await?;
         Ok(passed_by_all(&nodes, nodes::Model::updates_passed))
     }
 
@@ -319,11 +330,11 @@ impl Catalog {
     /// # Errors
     ///
     /// There is no such node, or the database failed.
-    pub async fn deregister_ingest_node(&self, name: &str) -> Result<(), ChangeError> {
+    pub async fn deregister(self, name: &str) -> Result<(), ChangeError> {
         let deleted = nodes::Entity::delete_by_id(name.to_owned())
-            .exec(&self.writer)
+            .exec(&self.0.writer)
             .await;
-        let deleted = deleted.map_err(|error| self.error(&error))?;
+        let deleted = deleted.map_err(|error| self.0.error(&error))?;
         if deleted.rows_affected == 0 {
             return Err(ChangeError::not_found("node", &name));
         }
@@ -331,27 +342,19 @@ impl Catalog {
     }
 
     /// Deregisters all nodes of a catalog that is a copy, as their logs are not with it: exports do
-    /// not wait for them. Their watermarks stay, as exports went up to them; import events that
-    /// they held are with the projects again.
+    /// not wait for them. Their watermarks stay, as exports went up to them.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn deregister_ingest_nodes(&self) -> Result<(), CatalogError> {
+    pub async fn deregister_all(self) -> Result<(), CatalogError> {
         let row = nodes::ActiveModel {
             state: ActiveValue::Set(NodeState::Stopped),
             ..Default::default()
         };
-        let deregistered = async {
-            let nodes = nodes::Entity::update_many().set(row);
-            nodes.exec(&self.writer).await?;
-            slices::Entity::update_many()
-                .col_expr(slices::Column::EventsHeld, Expr::value(0_i64))
-                .exec(&self.writer)
-                .await
-        };
-        let deregistered = deregistered.await;
-        deregistered.map(drop).map_err(|error| self.error(&error))
+        let deregistered = nodes::Entity::update_many().set(row);
+        let deregistered = deregistered.exec(&self.0.writer).await;
+        deregistered.map(drop).map_err(|error| self.0.error(&error))
     }
 }
 

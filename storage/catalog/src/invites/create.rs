@@ -1,10 +1,9 @@
 //! Creating invites, and new links for them.
 
 use super::validation::{CheckedInvite, blame_item, find_duplicate, must_be_no_member, must_fit};
-use super::{Invite, InviteToken, NewInvite, find_invite, invite_audit};
+use super::{Invite, InviteToken, Invites, NewInvite, find_invite, invite_audit};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::{organization_invites as invites, organizations, users};
 use crate::error::ChangeError;
 use crate::features::ADVANCED_PERMISSIONS;
@@ -33,37 +32,37 @@ pub struct SentInvite {
     pub organization: organizations::Model,
 }
 
-impl Catalog {
+impl Invites<'_> {
     /// Creates an invite, which replaces an older one of the address; any member may.
     ///
     /// # Errors
     ///
     /// A field is malformed, the level or that of the older invite is above the actor's, the
     /// address is a member's already, or a project is unknown or its level above the actor's.
-    pub async fn create_invite(
-        &self,
+    pub async fn create(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         new: NewInvite,
     ) -> Result<SentInvite, ChangeError> {
         let item = new.checked()?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = async {
             let organization = lock_organization(&transaction, organization_id).await?;
             self.invite(&transaction, actor, &organization, item).await
         };
         let made = made.await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
     /// Creates several invites at once: all of them, or none.
     ///
     /// # Errors
     ///
-    /// Those of [`Catalog::create_invite`], the field prefixed with the index of the item, from 0,
+    /// Those of [`Invites::create`], the field prefixed with the index of the item, from 0,
     /// as in `4__target_email`; an address twice; more than 20.
-    pub async fn create_invites(
-        &self,
+    pub async fn create_all(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         new: Vec<NewInvite>,
@@ -82,14 +81,14 @@ impl Catalog {
             let error = ChangeError::invalid("target_email", "duplicate", detail);
             return Err(blame_item(index, error));
         }
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = self.invite_all(&transaction, actor, organization_id, items);
         let made = made.await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
     async fn invite_all(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         organization_id: Uuid,
@@ -108,7 +107,7 @@ impl Catalog {
     }
 
     async fn invite(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         organization: &organizations::Model,
@@ -120,13 +119,12 @@ impl Catalog {
             organization.must_have(ADVANCED_PERMISSIONS)?;
         }
         must_fit(within, id, acting, &item).await?;
-        self.drop_invites_of(within, actor, id, &item.email_key)
-            .await?;
+        self.drop_of(within, actor, id, &item.email_key).await?;
         let own = invites::Column::OrganizationId.eq(id);
         let had = invites::Entity::find().filter(own).count(within).await?;
         must_have_fewer("An organization", limits::INVITES_MAX, "invites", had)?;
         let token = InviteToken::generate()?;
-        let now = self.now();
+        let now = self.0.now();
         let row = invites::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),
             organization_id: ActiveValue::Set(id),
@@ -148,12 +146,12 @@ impl Catalog {
         let audit = invite_audit(Activity::Created, &record)
             .field("target_email", (), &record.target_email)
             .field("level", (), record.level.number());
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         self.sent(within, record, token, organization.clone()).await
     }
 
     async fn sent(
-        &self,
+        self,
         within: &DatabaseTransaction,
         record: invites::Model,
         token: InviteToken,
@@ -164,7 +162,7 @@ impl Catalog {
             None => None,
         };
         Ok(SentInvite {
-            invite: Invite::new(record, created_by, self.now()),
+            invite: Invite::new(record, created_by, self.0.now()),
             token,
             organization,
         })
@@ -178,14 +176,14 @@ impl Catalog {
     ///
     /// The organization has no such invite, its level is above the actor's, or the address is a
     /// member's by now.
-    pub async fn resend_invite(
-        &self,
+    pub async fn resend(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         id: Uuid,
         emailing_attempt_made: bool,
     ) -> Result<SentInvite, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let sent = async {
             let organization = lock_organization(&transaction, organization_id).await?;
             let mut invite = find_invite(&transaction, organization_id, id).await?;
@@ -193,7 +191,7 @@ impl Catalog {
             must_be_no_member(&transaction, organization_id, &invite.email_key).await?;
             let token = InviteToken::generate()?;
             let before = invite.expires_at;
-            let now = self.now();
+            let now = self.0.now();
             invite.token_hash = token.hash();
             invite.expires_at = now.plus_micros(LIFE_MICROS);
             invite.emailing_attempt_made = emailing_attempt_made;
@@ -202,10 +200,10 @@ impl Catalog {
             let record = invites::Entity::update(row).exec(&transaction).await?;
             let audit = invite_audit(Activity::Updated, &record);
             let audit = audit.field("expires_at", before, record.expires_at);
-            self.record(&transaction, actor, audit).await?;
+            self.0.record(&transaction, actor, audit).await?;
             self.sent(&transaction, record, token, organization).await
         };
         let sent = sent.await;
-        self.finish(transaction, sent).await
+        self.0.finish(transaction, sent).await
     }
 }

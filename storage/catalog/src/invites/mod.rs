@@ -59,14 +59,26 @@ impl Invite {
     }
 }
 
-impl Catalog {
+/// Invites to organizations.
+#[derive(Clone, Copy, Debug)]
+pub struct Invites<'a>(&'a Catalog);
+
+impl<'a> Invites<'a> {
+    /// Returns a handle to the invites in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl Invites<'_> {
     /// Page of an organization's invites, oldest first.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn invites_of(
-        &self,
+    pub async fn list(
+        self,
         organization_id: Uuid,
         page: PageRequest,
     ) -> Result<Page<Invite>, CatalogError> {
@@ -74,13 +86,13 @@ impl Catalog {
             .filter(invites::Column::OrganizationId.eq(organization_id))
             .order_by_asc(invites::Column::CreatedAt)
             .order_by_asc(invites::Column::Id);
-        let now = self.now();
+        let now = self.0.now();
         let read = async {
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let part = query.offset(page.offset).limit(page.limit);
-            let part = part.all(&self.db).await?;
+            let part = part.all(&self.0.db).await?;
             let inviters = part.iter().filter_map(|invite| invite.created_by_id);
-            let inviters = users_by_id(&self.db, inviters).await?;
+            let inviters = users_by_id(&self.0.db, inviters).await?;
             let rows = part.into_iter().map(|record| {
                 let inviter = record.created_by_id.and_then(|id| inviters.get(&id));
                 Invite::new(record, inviter.cloned(), now)
@@ -90,7 +102,7 @@ impl Catalog {
                 rows: rows.collect(),
             })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Address that an invite is mailed to; it never changes. `None`: the organization has no such
@@ -99,15 +111,15 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn invite_address(
-        &self,
+    pub async fn address(
+        self,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<Option<String>, CatalogError> {
         let found = invites::Entity::find_by_id(id)
             .filter(invites::Column::OrganizationId.eq(organization_id))
-            .one(&self.db);
-        let found = found.await.map_err(|error| self.error(&error))?;
+            .one(&self.0.db);
+        let found = found.await.map_err(|error| self.0.error(&error))?;
         Ok(found.map(|invite| invite.target_email))
     }
 
@@ -116,25 +128,25 @@ impl Catalog {
     /// # Errors
     ///
     /// The organization has no such invite, or its level is above the actor's.
-    pub async fn delete_invite(
-        &self,
+    pub async fn delete(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let deleted = async {
             lock_organization(&transaction, organization_id).await?;
             let invite = find_invite(&transaction, organization_id, id).await?;
             must_act_as(&transaction, actor, organization_id, invite.level).await?;
-            self.drop_invite(&transaction, actor, invite).await
+            self.drop_one(&transaction, actor, invite).await
         };
         let deleted = deleted.await;
-        self.finish(transaction, deleted).await
+        self.0.finish(transaction, deleted).await
     }
 
-    async fn drop_invite(
-        &self,
+    async fn drop_one(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         invite: invites::Model,
@@ -143,13 +155,13 @@ impl Catalog {
             .exec(within)
             .await?;
         let audit = invite_audit(Activity::Deleted, &invite);
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         Ok(())
     }
 
     /// Deletes all invites of an address to an organization.
-    async fn drop_invites_of(
-        &self,
+    async fn drop_of(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         organization_id: Uuid,
@@ -161,15 +173,15 @@ impl Catalog {
             .all(within)
             .await?;
         for invite in older {
-            self.drop_invite(within, actor, invite).await?;
+            self.drop_one(within, actor, invite).await?;
         }
         Ok(())
     }
 
     /// Deletes a member's invites to a level above their new one; all of them if they leave.
     /// Otherwise a demoted member could get the old level back by an invite of their own.
-    pub(crate) async fn drop_invites_by(
-        &self,
+    pub(crate) async fn drop_by(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         membership: &memberships::Model,
@@ -182,7 +194,7 @@ impl Catalog {
             too_high = too_high.filter(invites::Column::Level.gt(level));
         }
         for invite in too_high.all(within).await? {
-            self.drop_invite(within, actor, invite).await?;
+            self.drop_one(within, actor, invite).await?;
         }
         Ok(())
     }

@@ -1,9 +1,8 @@
 //! Accepting an invite, with a new account or with an existing one.
 
-use super::InviteToken;
+use super::{InviteToken, Invites};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::cleanup::mark_used;
 use crate::entities::{organization_invites as invites, organizations, users};
 use crate::error::{CatalogError, ChangeError, is_duplicate};
@@ -11,7 +10,7 @@ use crate::limits::{MEMBERS_MAX, must_have_fewer};
 use crate::members::{Member, joined, member_audit};
 use crate::names::checked_text;
 use crate::organizations::insert_membership;
-use crate::personal_keys::{Caller, CreatedPersonalKey, KeyConstraints};
+use crate::personal_keys::{Caller, CreatedPersonalKey, KeyConstraints, PersonalKeys};
 use crate::scopes::Scopes;
 use crate::transaction::{Abort, lock_organization};
 use crate::users::{NewUser, insert_user};
@@ -45,26 +44,28 @@ pub struct Joined {
     pub key: Option<CreatedPersonalKey>,
 }
 
-impl Catalog {
+impl Invites<'_> {
     /// Finds the invite of a token; `None` if there is none, or it was used.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn open_invite(&self, token: &str) -> Result<Option<OpenInvite>, CatalogError> {
+    pub async fn open(self, token: &str) -> Result<Option<OpenInvite>, CatalogError> {
         let read = async {
-            let Some(record) = find_by_token(&self.db, token).await? else {
+            let Some(record) = find_by_token(&self.0.db, token).await? else {
                 return Ok(None);
             };
             let id = record.organization_id;
-            let organization = organizations::Entity::find_by_id(id).one(&self.db).await?;
+            let organization = organizations::Entity::find_by_id(id)
+                .one(&self.0.db)
+                .await?;
             Ok(organization.map(|organization| OpenInvite {
-                is_expired: record.expires_at <= self.now(),
+                is_expired: record.expires_at <= self.0.now(),
                 record,
                 organization_name: organization.name,
             }))
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Accepts an invite with a new account for its address.
@@ -73,15 +74,15 @@ impl Catalog {
     ///
     /// No such invite; `expired`; `account_exists`, as its owner must accept with a key; a name is
     /// too long.
-    pub async fn accept_invite_as_new(
-        &self,
+    pub async fn accept_as_new(
+        self,
         token: &str,
         first_name: &str,
         last_name: &str,
     ) -> Result<Joined, ChangeError> {
         let first_name = checked_text("first_name", first_name, NAME_CHARS_MAX)?;
         let last_name = checked_text("last_name", last_name, NAME_CHARS_MAX)?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let joined = async {
             let accepting = self.accepting(&transaction, token).await?;
             let new = NewUser {
@@ -100,14 +101,14 @@ impl Catalog {
                 scoped_organizations: None,
             };
             let user_id = joined.member.user.id;
-            let key = self
-                .add_key(&transaction, &actor, user_id, constraints)
+            let key = PersonalKeys::new(self.0)
+                .add(&transaction, &actor, user_id, constraints)
                 .await?;
             joined.key = Some(key);
             Ok(joined)
         };
         let joined = joined.await;
-        self.finish(transaction, joined).await
+        self.0.finish(transaction, joined).await
     }
 
     /// Accepts an invite for the caller's address.
@@ -116,16 +117,12 @@ impl Catalog {
     ///
     /// The key is limited to some organizations; no such invite; `expired`; `invalid_recipient`, as
     /// it is for another address; `user_already_member`.
-    pub async fn accept_invite_as(
-        &self,
-        token: &str,
-        caller: &Caller,
-    ) -> Result<Joined, ChangeError> {
+    pub async fn accept_as(self, token: &str, caller: &Caller) -> Result<Joined, ChangeError> {
         if caller.scoped_organizations.is_some() {
             let detail = "This key is limited to some organizations and cannot join another.";
             return Err(ChangeError::forbidden(detail));
         }
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let joined = async {
             let accepting = self.accepting(&transaction, token).await?;
             let user = caller.user.clone();
@@ -141,12 +138,12 @@ impl Catalog {
             self.join(&transaction, &actor, accepting, user).await
         };
         let joined = joined.await;
-        self.finish(transaction, joined).await
+        self.0.finish(transaction, joined).await
     }
 
     /// Locks the organization of a token's invite, and refuses an expired one.
     async fn accepting(
-        &self,
+        self,
         within: &DatabaseTransaction,
         token: &str,
     ) -> Result<Accepting, Abort> {
@@ -155,7 +152,7 @@ impl Catalog {
         let organization = lock_organization(within, seen.organization_id).await?;
         // Read again, as the previous holder of the lock may have accepted or deleted it.
         let invite = find_by_token(within, token).await?.ok_or_else(missing)?;
-        if invite.expires_at <= self.now() {
+        if invite.expires_at <= self.0.now() {
             let detail = "This invite has expired; ask for another one.";
             return Err(ChangeError::invalid(None, "expired", detail).into());
         }
@@ -166,7 +163,7 @@ impl Catalog {
     }
 
     async fn add_account(
-        &self,
+        self,
         within: &DatabaseTransaction,
         new: NewUser,
         proved: bool,
@@ -179,7 +176,7 @@ impl Catalog {
             return Err(account_exists());
         }
         let verified = proved.then_some(true);
-        let made = insert_user(within, new, verified, self.now()).await;
+        let made = insert_user(within, new, verified, self.0.now()).await;
         made.map_err(|error| {
             if is_duplicate(&error) {
                 account_exists()
@@ -191,7 +188,7 @@ impl Catalog {
 
     /// Marks a user's address as verified.
     async fn address_proved(
-        &self,
+        self,
         within: &DatabaseTransaction,
         user: users::Model,
     ) -> Result<users::Model, Abort> {
@@ -201,14 +198,14 @@ impl Catalog {
         let change = users::ActiveModel {
             id: ActiveValue::Unchanged(user.id),
             is_email_verified: ActiveValue::Set(Some(true)),
-            updated_at: ActiveValue::Set(self.now()),
+            updated_at: ActiveValue::Set(self.0.now()),
             ..Default::default()
         };
         Ok(users::Entity::update(change).exec(within).await?)
     }
 
     async fn join(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         accepting: Accepting,
@@ -218,7 +215,7 @@ impl Catalog {
             organization,
             invite,
         } = accepting;
-        let (id, now) = (organization.id, self.now());
+        let (id, now) = (organization.id, self.0.now());
         let had = joined(id).filter(users::Column::Id.eq(user.id));
         if had.one(within).await?.is_some() {
             let detail = "You are a member of this organization already.";
@@ -231,9 +228,8 @@ impl Catalog {
         let member = Member { membership, user };
         let audit = member_audit(Activity::Created, &member);
         let audit = audit.field("level", (), invite.level.number());
-        self.record(within, actor, audit).await?;
-        self.drop_invites_of(within, actor, id, &invite.email_key)
-            .await?;
+        self.0.record(within, actor, audit).await?;
+        self.drop_of(within, actor, id, &invite.email_key).await?;
         Ok(Joined {
             organization,
             member,

@@ -3,12 +3,12 @@
 //! Changes are decided behind a lock of the organization, so that two owners cannot demote or
 //! remove each other at the same time: an organization that has an owner keeps one.
 
-use super::{Member, find_member};
+use super::{Member, Members, find_member};
 use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::organization_memberships as memberships;
 use crate::error::ChangeError;
+use crate::invites::Invites;
 use crate::level::Level;
 use crate::organizations::delete_membership;
 use crate::transaction::{Abort, acting_level, lock_organization};
@@ -17,7 +17,7 @@ use sea_orm::{
     ActiveValue, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
 };
 
-impl Catalog {
+impl Members<'_> {
     /// Changes a member's level. An owner may promote others to owner, and stays one. Invites of
     /// the member to a level above the new one are deleted.
     ///
@@ -25,21 +25,21 @@ impl Catalog {
     ///
     /// No such member; the actor is below administrator, the member or the new level is above the
     /// actor; it is the actor's own membership; or the organization would be left without an owner.
-    pub async fn set_member_level(
-        &self,
+    pub async fn set_level(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         user_uuid: Uuid,
         level: Level,
     ) -> Result<Member, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let set = self.apply_level(&transaction, actor, organization_id, user_uuid, level);
         let set = set.await;
-        self.finish(transaction, set).await
+        self.0.finish(transaction, set).await
     }
 
     async fn apply_level(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         organization_id: Uuid,
@@ -67,15 +67,16 @@ impl Catalog {
         let change = memberships::ActiveModel {
             id: ActiveValue::Unchanged(member.membership.id),
             level: ActiveValue::Set(level),
-            updated_at: ActiveValue::Set(self.now()),
+            updated_at: ActiveValue::Set(self.0.now()),
             ..Default::default()
         };
         let before = member.membership.level;
         member.membership = memberships::Entity::update(change).exec(within).await?;
         let audit = member_audit(Activity::Updated, &member);
         let audit = audit.field("level", before.number(), level.number());
-        self.record(within, actor, audit).await?;
-        self.drop_invites_by(within, actor, &member.membership, Some(level))
+        self.0.record(within, actor, audit).await?;
+        Invites::new(self.0)
+            .drop_by(within, actor, &member.membership, Some(level))
             .await?;
         Ok(member)
     }
@@ -87,20 +88,20 @@ impl Catalog {
     ///
     /// No such member; it is another's membership, and the actor is below administrator or below
     /// them; or the organization would be left without an owner.
-    pub async fn remove_member(
-        &self,
+    pub async fn remove(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         user_uuid: Uuid,
     ) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let removed = self.take_out(&transaction, actor, organization_id, user_uuid);
         let removed = removed.await;
-        self.finish(transaction, removed).await
+        self.0.finish(transaction, removed).await
     }
 
     async fn take_out(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         organization_id: Uuid,
@@ -116,8 +117,9 @@ impl Catalog {
         delete_membership(within, &member.membership).await?;
         let audit = member_audit(Activity::Deleted, &member);
         let audit = audit.field("level", member.membership.level.number(), ());
-        self.record(within, actor, audit).await?;
-        self.drop_invites_by(within, actor, &member.membership, None)
+        self.0.record(within, actor, audit).await?;
+        Invites::new(self.0)
+            .drop_by(within, actor, &member.membership, None)
             .await
     }
 }

@@ -31,15 +31,27 @@ pub struct Member {
     pub user: users::Model,
 }
 
-impl Catalog {
+/// Members of organizations.
+#[derive(Clone, Copy, Debug)]
+pub struct Members<'a>(&'a Catalog);
+
+impl<'a> Members<'a> {
+    /// Returns a handle to the members in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl Members<'_> {
     /// Page of an organization's members, earliest first; with `email`, only the one with this
     /// address.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn members_of(
-        &self,
+    pub async fn list(
+        self,
         organization_id: Uuid,
         email: Option<&str>,
         page: PageRequest,
@@ -48,22 +60,22 @@ impl Catalog {
             if let Some(email) = email {
                 let email = Email::key_of(email);
                 let query = joined(organization_id).filter(users::Column::Email.eq(email));
-                let found = query.all(&self.db).await?;
+                let found = query.all(&self.0.db).await?;
                 return Ok(Page::of(both(found), page));
             }
-            let count = member_count(&self.db, organization_id).await?;
+            let count = member_count(&self.0.db, organization_id).await?;
             let in_order = memberships::Entity::find()
                 .filter(memberships::Column::OrganizationId.eq(organization_id))
                 .order_by_asc(memberships::Column::JoinedAt)
                 .order_by_asc(memberships::Column::Id);
             let part = part(in_order, memberships::Column::Id, page);
-            let mut part = part.all(&self.db).await?;
+            let mut part = part.all(&self.0.db).await?;
             part.sort_by_key(|membership| (membership.joined_at, membership.id));
             // No join: that would look up the users of all rows that the offset skips.
-            let rows = with_users(&self.db, part).await?;
+            let rows = with_users(&self.0.db, part).await?;
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Reads a member by the user's UUID; `None` if the organization has no such member.
@@ -71,13 +83,13 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn member(
-        &self,
+    pub async fn get(
+        self,
         organization_id: Uuid,
         user_uuid: Uuid,
     ) -> Result<Option<Member>, CatalogError> {
-        let found = find_member(&self.db, organization_id, user_uuid).await;
-        found.map_err(|error| self.error(&error))
+        let found = find_member(&self.0.db, organization_id, user_uuid).await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Page of the addresses of an organization's administrators and owners, with their users'
@@ -87,15 +99,15 @@ impl Catalog {
     ///
     /// Any database error.
     pub async fn administrator_addresses(
-        &self,
+        self,
         organization_id: Uuid,
         after: i64,
     ) -> Result<Vec<(i64, String)>, CatalogError> {
         let page = addresses(organization_id, after)
             .filter(memberships::Column::Level.is_in([Level::Administrator, Level::Owner]))
             .into_tuple()
-            .all(&self.db);
-        page.await.map_err(|error| self.error(&error))
+            .all(&self.0.db);
+        page.await.map_err(|error| self.0.error(&error))
     }
 
     /// Page of the addresses of all members of an organization but one, with their users' numbers
@@ -105,7 +117,7 @@ impl Catalog {
     ///
     /// Any database error.
     pub async fn addresses_beside(
-        &self,
+        self,
         organization_id: Uuid,
         user_id: i64,
         after: i64,
@@ -113,8 +125,8 @@ impl Catalog {
         let page = addresses(organization_id, after)
             .filter(memberships::Column::UserId.ne(user_id))
             .into_tuple()
-            .all(&self.db);
-        page.await.map_err(|error| self.error(&error))
+            .all(&self.0.db);
+        page.await.map_err(|error| self.0.error(&error))
     }
 }
 

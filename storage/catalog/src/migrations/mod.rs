@@ -44,6 +44,7 @@ mod m0046_bounded_rows;
 mod m0047_withdrawn_plugins;
 mod m0048_updates_watermark;
 mod m0049_export_holds;
+mod m0050_import_leases;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
@@ -99,6 +100,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0047_withdrawn_plugins::Migration),
             Box::new(m0048_updates_watermark::Migration),
             Box::new(m0049_export_holds::Migration),
+            Box::new(m0050_import_leases::Migration),
         ]
     }
 }

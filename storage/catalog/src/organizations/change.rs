@@ -1,9 +1,9 @@
 //! Changing organizations and deleting them.
 
-use super::{checked_organization_name, organization_audit};
+use super::{Organizations, checked_organization_name, organization_audit};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
+use crate::batch_exports::BatchExports;
 use crate::entities::activity_counts;
 use crate::entities::organizations::{self, FeatureKeys};
 use crate::error::ChangeError;
@@ -31,15 +31,15 @@ pub struct OrganizationChange {
     pub members_can_write_pipelines: Option<bool>,
 }
 
-impl Catalog {
+impl Organizations<'_> {
     /// Changes an organization's settings; requires administrator.
     ///
     /// # Errors
     ///
     /// No such organization, a bad name, [`ChangeError::FeatureMissing`] for a second factor or for
     /// keeping members from pipelines, or the actor may not.
-    pub async fn update_organization(
-        &self,
+    pub async fn update(
+        self,
         actor: &Actor,
         id: Uuid,
         change: OrganizationChange,
@@ -47,14 +47,14 @@ impl Catalog {
         let name = change.name.as_deref().map(checked_organization_name);
         let name = name.transpose()?;
         let change = OrganizationChange { name, ..change };
-        let transaction = self.begin().await?;
-        let changed = self.apply_to_organization(&transaction, actor, id, change);
+        let transaction = self.0.begin().await?;
+        let changed = self.apply(&transaction, actor, id, change);
         let changed = changed.await;
-        self.finish(transaction, changed).await
+        self.0.finish(transaction, changed).await
     }
 
-    async fn apply_to_organization(
-        &self,
+    async fn apply(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         id: Uuid,
@@ -76,7 +76,7 @@ impl Catalog {
             after.members_can_write_pipelines = may;
         }
         must_have_features(&before, &after)?;
-        self.save_organization(within, actor, before, after).await
+        self.save(within, actor, before, after).await
     }
 
     /// Takes features away from an organization and gives them back; for the operator.
@@ -84,8 +84,8 @@ impl Catalog {
     /// # Errors
     ///
     /// No such organization, or no such feature.
-    pub async fn set_organization_features(
-        &self,
+    pub async fn set_features(
+        self,
         actor: &Actor,
         id: Uuid,
         on: &[String],
@@ -96,9 +96,9 @@ impl Catalog {
                 return Err(ChangeError::not_found("feature", key));
             }
         }
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let changed = self.switch_features(&transaction, actor, id, on, off).await;
-        self.finish(transaction, changed).await
+        self.0.finish(transaction, changed).await
     }
 
     /// Sets an organization's level of access to plugins: 0 nothing, 3 configure, 6 install, 9
@@ -108,7 +108,7 @@ impl Catalog {
     ///
     /// No such organization, or none of these levels.
     pub async fn set_plugins_access_level(
-        &self,
+        self,
         actor: &Actor,
         id: Uuid,
         level: i16,
@@ -118,22 +118,21 @@ impl Catalog {
             let field = "plugins_access_level";
             return Err(ChangeError::invalid(Some(field), "invalid_choice", detail));
         }
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let changed = async {
             let before = lock_organization(&transaction, id).await?;
             let after = organizations::Model {
                 plugins_access_level: level,
                 ..before.clone()
             };
-            self.save_organization(&transaction, actor, before, after)
-                .await
+            self.save(&transaction, actor, before, after).await
         };
         let changed = changed.await;
-        self.finish(transaction, changed).await
+        self.0.finish(transaction, changed).await
     }
 
     async fn switch_features(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         id: Uuid,
@@ -153,16 +152,18 @@ impl Catalog {
         };
         let loses_exports =
             before.has_feature(DATA_PIPELINES) && !after.has_feature(DATA_PIPELINES);
-        let saved = self.save_organization(within, actor, before, after).await?;
+        let saved = self.save(within, actor, before, after).await?;
         if loses_exports {
-            self.pause_batch_exports_of(within, actor, id).await?;
+            BatchExports::new(self.0)
+                .pause_all_of(within, actor, id)
+                .await?;
         }
         Ok(saved)
     }
 
     /// Writes a changed organization and its audit entry; nothing if no field differs.
-    async fn save_organization(
-        &self,
+    async fn save(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         before: organizations::Model,
@@ -194,10 +195,10 @@ impl Catalog {
         if audit.changes_nothing() {
             return Ok(before);
         }
-        after.updated_at = self.now();
+        after.updated_at = self.0.now();
         let row = after.into_active_model().reset_all();
         let saved = organizations::Entity::update(row).exec(within).await?;
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         Ok(saved)
     }
 
@@ -208,14 +209,14 @@ impl Catalog {
     /// # Errors
     ///
     /// No such organization, other organizations use plugins of it, or the actor may not.
-    pub async fn delete_organization(&self, actor: &Actor, id: Uuid) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
-        let deleted = self.remove_organization(&transaction, actor, id).await;
-        self.finish(transaction, deleted).await
+    pub async fn delete(self, actor: &Actor, id: Uuid) -> Result<(), ChangeError> {
+        let transaction = self.0.begin().await?;
+        let deleted = self.remove(&transaction, actor, id).await;
+        self.0.finish(transaction, deleted).await
     }
 
-    async fn remove_organization(
-        &self,
+    async fn remove(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         id: Uuid,
@@ -232,8 +233,10 @@ impl Catalog {
             .exec(within)
             .await?;
         let audit = organization_audit(Activity::Deleted, &before);
-        self.record(within, actor, audit.narrowed_to(None)).await?;
-        self.keys_changed(within).await?;
+        self.0
+            .record(within, actor, audit.narrowed_to(None))
+            .await?;
+        self.0.keys_changed(within).await?;
         Ok(())
     }
 }

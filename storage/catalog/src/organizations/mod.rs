@@ -88,29 +88,41 @@ fn checked_organization_name(name: &str) -> Result<String, ChangeError> {
     checked_name("the name of an organization", "name", name, NAME_CHARS_MAX)
 }
 
-impl Catalog {
+/// Organizations, and who has access to them.
+#[derive(Clone, Copy, Debug)]
+pub struct Organizations<'a>(&'a Catalog);
+
+impl<'a> Organizations<'a> {
+    /// Returns a handle to the organizations in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl Organizations<'_> {
     /// Creates an organization with a project "Default project", owned by `owner_user_id` if given.
     ///
     /// # Errors
     ///
     /// The name is empty or too long.
-    pub async fn create_organization(
-        &self,
+    pub async fn create(
+        self,
         actor: &Actor,
         new: impl Into<NewOrganization>,
         owner_user_id: Option<i64>,
     ) -> Result<organizations::Model, ChangeError> {
         let new = new.into().checked()?;
         let project = NewProject::named(PROJECT_NAME).checked()?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = self
-            .make_organization(&transaction, actor, new, project, owner_user_id)
+            .insert(&transaction, actor, new, project, owner_user_id)
             .await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
-    async fn make_organization(
-        &self,
+    async fn insert(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         new: NewOrganization,
@@ -119,8 +131,8 @@ impl Catalog {
     ) -> Result<organizations::Model, Abort> {
         // First, because it makes creators of organizations queue up: a slug that is free when it
         // is looked up stays free.
-        self.keys_changed(within).await?;
-        let now = self.now();
+        self.0.keys_changed(within).await?;
+        let now = self.0.now();
         let organization = insert_organization(within, new, now).await?;
         if let Some(user_id) = owner_user_id {
             must_own_fewer(within, user_id).await?;
@@ -128,7 +140,7 @@ impl Catalog {
             mark_used(within, user_id).await?;
         }
         let project = insert_project(within, organization.id, project, now).await?;
-        self.organization_made(within, actor, &organization, &project)
+        self.record_creation(within, actor, &organization, &project)
             .await?;
         Ok(organization)
     }
@@ -138,12 +150,9 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn organization(
-        &self,
-        id: Uuid,
-    ) -> Result<Option<organizations::Model>, CatalogError> {
-        let found = organizations::Entity::find_by_id(id).one(&self.db).await;
-        found.map_err(|error| self.error(&error))
+    pub async fn get(self, id: Uuid) -> Result<Option<organizations::Model>, CatalogError> {
+        let found = organizations::Entity::find_by_id(id).one(&self.0.db).await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Lists all organizations, oldest first; for the operator.
@@ -151,18 +160,18 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_organizations(&self) -> Result<Vec<organizations::Model>, CatalogError> {
+    pub async fn list_all(self) -> Result<Vec<organizations::Model>, CatalogError> {
         organizations::Entity::find()
             .order_by_asc(organizations::Column::CreatedAt)
             .order_by_asc(organizations::Column::Id)
-            .all(&self.db)
+            .all(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))
+            .map_err(|error| self.0.error(&error))
     }
 
     /// Writes the audit entries of a new organization and its first project.
-    pub(crate) async fn organization_made(
-        &self,
+    pub(crate) async fn record_creation(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         organization: &organizations::Model,
@@ -170,8 +179,8 @@ impl Catalog {
     ) -> Result<(), DbErr> {
         let made = organization_audit(Activity::Created, organization);
         let made = made.field("name", (), &organization.name);
-        self.record(within, actor, made).await?;
-        self.record(within, actor, project_made(project)).await
+        self.0.record(within, actor, made).await?;
+        self.0.record(within, actor, project_made(project)).await
     }
 }
 

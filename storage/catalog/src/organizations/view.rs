@@ -1,6 +1,6 @@
 //! Organizations as their members see them.
 
-use crate::catalog::Catalog;
+use super::Organizations;
 use crate::entities::{organization_memberships as memberships, organizations, projects};
 use crate::error::CatalogError;
 use crate::level::Level;
@@ -42,22 +42,22 @@ struct Row {
     membership_level: Level,
 }
 
-impl Catalog {
+impl Organizations<'_> {
     /// Page of the organizations that a caller sees: those of the key's owner, narrowed to the
     /// key's.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn organizations_of(
-        &self,
+    pub async fn list_of(
+        self,
         caller: &Caller,
         page: PageRequest,
     ) -> Result<Page<MemberOrganization>, CatalogError> {
         let read = async {
             let count = memberships::Entity::find()
                 .filter(covered(caller))
-                .count(&self.db)
+                .count(&self.0.db)
                 .await?;
             let found = visible_to(caller)
                 .order_by_asc(organizations::Column::CreatedAt)
@@ -65,12 +65,12 @@ impl Catalog {
                 .offset(page.offset)
                 .limit(page.limit)
                 .into_model::<Row>()
-                .all(&self.db)
+                .all(&self.0.db)
                 .await?;
-            let rows = with_projects(&self.db, found).await?;
+            let rows = with_projects(&self.0.db, found).await?;
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Reads an organization that a caller sees; `None` if there is none, or it is another's.
@@ -78,8 +78,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn organization_of(
-        &self,
+    pub async fn get_of(
+        self,
         caller: &Caller,
         id: Uuid,
     ) -> Result<Option<MemberOrganization>, CatalogError> {
@@ -87,11 +87,11 @@ impl Catalog {
             let found = visible_to(caller)
                 .filter(organizations::Column::Id.eq(id))
                 .into_model::<Row>()
-                .all(&self.db)
+                .all(&self.0.db)
                 .await?;
-            Ok(with_projects(&self.db, found).await?.pop())
+            Ok(with_projects(&self.0.db, found).await?.pop())
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Reads a member's access to an organization, by one look-up for every request that names one.
@@ -99,14 +99,14 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn access(&self, caller: &Caller, id: Uuid) -> Result<Option<Access>, CatalogError> {
+    pub async fn access(self, caller: &Caller, id: Uuid) -> Result<Option<Access>, CatalogError> {
         let found = organizations::Entity::find_by_id(id)
             .join(JoinType::InnerJoin, membership_of_organization())
             .select_also(memberships::Entity)
             .filter(covered(caller))
-            .one(&self.db)
+            .one(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))?;
+            .map_err(|error| self.0.error(&error))?;
         Ok(found.and_then(|(organization, membership)| {
             let level = Some(membership?.level);
             Some(Access {
@@ -123,7 +123,7 @@ impl Catalog {
     ///
     /// Any database error.
     pub async fn access_of_operator(
-        &self,
+        self,
         caller: &Caller,
         id: Uuid,
     ) -> Result<Option<Access>, CatalogError> {
@@ -131,8 +131,8 @@ impl Catalog {
         if only.is_some_and(|only| !only.0.contains(&id)) {
             return Ok(None);
         }
-        let found = organizations::Entity::find_by_id(id).one(&self.db).await;
-        let found = found.map_err(|error| self.error(&error))?;
+        let found = organizations::Entity::find_by_id(id).one(&self.0.db).await;
+        let found = found.map_err(|error| self.0.error(&error))?;
         Ok(found.map(|organization| Access {
             organization,
             level: None,
@@ -144,18 +144,15 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn current_organization_of(
-        &self,
-        caller: &Caller,
-    ) -> Result<Option<Uuid>, CatalogError> {
+    pub async fn current_of(self, caller: &Caller) -> Result<Option<Uuid>, CatalogError> {
         let oldest = memberships::Entity::find()
             .filter(covered(caller))
             .order_by_asc(memberships::Column::JoinedAt)
             .order_by_asc(memberships::Column::Id)
             .limit(1)
-            .one(&self.db)
+            .one(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))?;
+            .map_err(|error| self.0.error(&error))?;
         Ok(oldest.map(|oldest| oldest.organization_id))
     }
 }

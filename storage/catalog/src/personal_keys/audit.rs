@@ -4,9 +4,9 @@
 //! for ever, so the organizations of the entries are locked against deletion until the transaction
 //! ends.
 
+use super::PersonalKeys;
 use crate::activity::AuditChange;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::personal_api_keys as keys;
 use crate::entities::{organization_memberships as memberships, organizations, users};
 use crate::transaction::locked;
@@ -20,12 +20,12 @@ use sea_orm::{
 /// Most organizations in whose logs a key's change is written, oldest memberships first.
 const ORGANIZATIONS_LOGGED_MAX: u64 = 100;
 
-impl Catalog {
+impl PersonalKeys<'_> {
     /// Writes a key's change into the logs of the organizations that it can access, or could
     /// `before`: a key belongs to its owner, but concerns those organizations. No log tells of
     /// other organizations. Organizations that are being deleted are skipped.
-    pub(crate) async fn record_key_change(
-        &self,
+    pub(crate) async fn record_change(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         audit: AuditChange,
@@ -50,11 +50,12 @@ impl Catalog {
         // deadlock.
         let reached = lock_existing(within, reached, Some(LockBehavior::SkipLocked)).await?;
         for id in &reached {
-            self.record(within, actor, audit.narrowed_to(Some(*id)))
+            self.0
+                .record(within, actor, audit.narrowed_to(Some(*id)))
                 .await?;
         }
         if reached.is_empty() {
-            self.record(within, actor, audit).await?;
+            self.0.record(within, actor, audit).await?;
         }
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! Authentication of callers by personal keys.
 
-use super::in_force;
+use super::{PersonalKeys, in_force};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
 use crate::entities::users;
 use crate::error::CatalogError;
@@ -36,18 +35,18 @@ impl Caller {
     }
 }
 
-impl Catalog {
+impl PersonalKeys<'_> {
     /// Authenticates the caller of a presented key. `None` if the key is malformed, unknown,
     /// revoked or expired, or its owner inactive.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn authenticate(&self, presented: &str) -> Result<Option<Caller>, CatalogError> {
+    pub async fn authenticate(self, presented: &str) -> Result<Option<Caller>, CatalogError> {
         let Ok(key) = PersonalKey::parse(presented) else {
             return Ok(None);
         };
-        let now = self.now();
+        let now = self.0.now();
         let owner = keys::Entity::belongs_to(users::Entity)
             .from(keys::Column::UserId)
             .to(users::Column::Id);
@@ -57,9 +56,9 @@ impl Catalog {
             .filter(in_force(now))
             .filter(keys::Column::KeyHash.eq(key.hash()))
             .filter(users::Column::IsActive.eq(true))
-            .one(&self.db)
+            .one(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))?;
+            .map_err(|error| self.0.error(&error))?;
         let Some((record, Some(user))) = found else {
             return Ok(None);
         };
@@ -80,7 +79,7 @@ impl Catalog {
 
     /// Writes the time of last use, at most hourly. No user made that change, so it leaves no entry
     /// in the activity log.
-    async fn touch(&self, record: &keys::Model, now: UtcTime) -> Result<(), CatalogError> {
+    async fn touch(self, record: &keys::Model, now: UtcTime) -> Result<(), CatalogError> {
         let due = UtcTime(now.0.saturating_sub(LAST_USED_STEP_MICROS));
         if record.last_used_at.is_some_and(|at| at > due) {
             return Ok(());
@@ -90,7 +89,7 @@ impl Catalog {
             last_used_at: ActiveValue::Set(Some(now)),
             ..Default::default()
         };
-        let touched = keys::Entity::update(change).exec(&self.writer).await;
-        touched.map(drop).map_err(|error| self.error(&error))
+        let touched = keys::Entity::update(change).exec(&self.0.writer).await;
+        touched.map(drop).map_err(|error| self.0.error(&error))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `handle` | [`PersonalKeys`], which has the operations |
 //! | `in_force` | condition for keys that are neither revoked nor expired |
 //! | `authenticate` | caller of a presented key |
 //! | `operator` | keys that the operator creates, lists and revokes |
@@ -14,6 +15,7 @@
 
 mod audit;
 mod authenticate;
+mod handle;
 mod in_force;
 mod key_policy;
 mod operator;
@@ -21,13 +23,13 @@ mod owned;
 
 use audit::lock_user;
 pub use authenticate::Caller;
+pub use handle::PersonalKeys;
 pub(crate) use in_force::in_force;
 pub use operator::NewPersonalKey;
 pub use owned::{NewOwnKey, OwnKeyChange};
 
 use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::cleanup::mark_used;
 use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
 use crate::error::ChangeError;
@@ -76,21 +78,21 @@ impl KeyConstraints {
     }
 }
 
-impl Catalog {
+impl PersonalKeys<'_> {
     /// Creates a key for a user who is locked, unless the user has the most keys in force. Of too
     /// many that have ended, the one that ended first is deleted.
-    pub(crate) async fn add_key(
-        &self,
+    pub(crate) async fn add(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         user_id: i64,
         constraints: KeyConstraints,
     ) -> Result<CreatedPersonalKey, Abort> {
-        let now = self.now();
+        let now = self.0.now();
         if constraints.expires_at.is_some_and(|at| at <= now) {
             return Err(ChangeError::Expired.into());
         }
-        self.must_have_fewer_keys(within, user_id).await?;
+        self.must_have_fewer(within, user_id).await?;
         delete_first_ended(within, user_id, now).await?;
         let value = PersonalKey::generate()?;
         let record = insert_personal_key(within, user_id, &value, constraints, now).await?;
@@ -100,18 +102,18 @@ impl Catalog {
             .field("scopes", (), &record.scopes)
             .field("expires_at", (), record.expires_at)
             .field("scoped_organizations", (), &record.scoped_organizations);
-        self.record_key_change(within, actor, audit, &record, None)
+        self.record_change(within, actor, audit, &record, None)
             .await?;
         Ok(CreatedPersonalKey { value, record })
     }
 
     /// Refuses one more key in force for a user, who is locked, with the most keys.
-    async fn must_have_fewer_keys(
-        &self,
+    async fn must_have_fewer(
+        self,
         within: &DatabaseTransaction,
         user_id: i64,
     ) -> Result<(), Abort> {
-        let had = in_force(self.now()).add(keys::Column::UserId.eq(user_id));
+        let had = in_force(self.0.now()).add(keys::Column::UserId.eq(user_id));
         let had = keys::Entity::find().filter(had).count(within).await?;
         if had >= KEYS_PER_USER_MAX {
             return Err(ChangeError::TooManyKeys(had).into());
@@ -120,20 +122,20 @@ impl Catalog {
     }
 
     /// Revokes a key; `cleanup` deletes its row later.
-    async fn end_key(
-        &self,
+    async fn end(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         key: &keys::Model,
     ) -> Result<keys::Model, Abort> {
         let change = keys::ActiveModel {
             id: ActiveValue::Unchanged(key.id),
-            revoked_at: ActiveValue::Set(Some(self.now())),
+            revoked_at: ActiveValue::Set(Some(self.0.now())),
             ..Default::default()
         };
         let revoked = keys::Entity::update(change).exec(within).await?;
         let audit = key_audit(Activity::Deleted, &revoked);
-        self.record_key_change(within, actor, audit, &revoked, None)
+        self.record_change(within, actor, audit, &revoked, None)
             .await?;
         Ok(revoked)
     }

@@ -1,13 +1,13 @@
 //! Keys that the operator creates, lists and revokes: for any user, with any scope.
 
-use super::{CreatedPersonalKey, KeyConstraints, checked_label, lock_user};
+use super::{CreatedPersonalKey, KeyConstraints, PersonalKeys, checked_label, lock_user};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
 use crate::error::{CatalogError, ChangeError};
 use crate::key::{PersonalKey, mask};
 use crate::scopes::Scopes;
 use crate::time::UtcTime;
+use crate::users::Users;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 
@@ -26,14 +26,14 @@ pub struct NewPersonalKey {
     pub scoped_organizations: Option<Vec<Uuid>>,
 }
 
-impl Catalog {
+impl PersonalKeys<'_> {
     /// Creates a personal key for any user.
     ///
     /// # Errors
     ///
     /// No such user, a bad label, an expiry that has passed, or too many keys.
-    pub async fn create_personal_key(
-        &self,
+    pub async fn create(
+        self,
         actor: &Actor,
         new: NewPersonalKey,
     ) -> Result<CreatedPersonalKey, ChangeError> {
@@ -43,16 +43,15 @@ impl Catalog {
             expires_at: new.expires_at,
             scoped_organizations: new.scoped_organizations.map(OrganizationIds),
         };
-        let user = self.user_by_email(&new.email).await?;
+        let user = Users::new(self.0).by_email(&new.email).await?;
         let user = user.ok_or_else(|| ChangeError::not_found("user", &new.email))?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = async {
             lock_user(&transaction, user.id).await?;
-            self.add_key(&transaction, actor, user.id, constraints)
-                .await
+            self.add(&transaction, actor, user.id, constraints).await
         };
         let made = made.await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
     /// Lists the keys of one user or all that are not revoked, oldest first.
@@ -60,10 +59,7 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_personal_keys(
-        &self,
-        user_id: Option<i64>,
-    ) -> Result<Vec<keys::Model>, CatalogError> {
+    pub async fn list(self, user_id: Option<i64>) -> Result<Vec<keys::Model>, CatalogError> {
         let mut query = keys::Entity::find().filter(keys::Column::RevokedAt.is_null());
         if let Some(user_id) = user_id {
             query = query.filter(keys::Column::UserId.eq(user_id));
@@ -71,9 +67,9 @@ impl Catalog {
         query
             .order_by_asc(keys::Column::CreatedAt)
             .order_by_asc(keys::Column::Id)
-            .all(&self.db)
+            .all(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))
+            .map_err(|error| self.0.error(&error))
     }
 
     /// Revokes a personal key, by its id or value. It is refused from the next request on.
@@ -81,11 +77,7 @@ impl Catalog {
     /// # Errors
     ///
     /// No such key, or it was revoked before.
-    pub async fn revoke_personal_key(
-        &self,
-        actor: &Actor,
-        id_or_key: &str,
-    ) -> Result<keys::Model, ChangeError> {
+    pub async fn revoke(self, actor: &Actor, id_or_key: &str) -> Result<keys::Model, ChangeError> {
         let which = match (Uuid::parse_str(id_or_key), PersonalKey::parse(id_or_key)) {
             (Ok(id), _) => keys::Column::Id.eq(id),
             (_, Ok(key)) => keys::Column::KeyHash.eq(key.hash()),
@@ -94,16 +86,16 @@ impl Catalog {
         let query = keys::Entity::find()
             .filter(which)
             .filter(keys::Column::RevokedAt.is_null());
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let missing = || ChangeError::not_found("personal key", &mask(id_or_key));
         let revoked = async {
             let seen = query.clone().one(&transaction).await?.ok_or_else(missing)?;
             lock_user(&transaction, seen.user_id).await?;
             // Read again, as the previous holder of the lock may have revoked or rolled it.
             let found = query.one(&transaction).await?.ok_or_else(missing)?;
-            self.end_key(&transaction, actor, &found).await
+            self.end(&transaction, actor, &found).await
         };
         let revoked = revoked.await;
-        self.finish(transaction, revoked).await
+        self.0.finish(transaction, revoked).await
     }
 }

@@ -5,9 +5,10 @@
 //! is read again in the transaction of the change.
 
 use super::key_policy::{must_be_organizations_of, must_fit, must_not_operate, some_organizations};
-use super::{CreatedPersonalKey, KeyConstraints, checked_label, in_force, key_audit, lock_user};
+use super::{
+    CreatedPersonalKey, KeyConstraints, PersonalKeys, checked_label, in_force, key_audit, lock_user,
+};
 use crate::activity::Activity;
-use crate::catalog::Catalog;
 use crate::entities::personal_api_keys as keys;
 use crate::error::{CatalogError, ChangeError};
 use crate::key::PersonalKey;
@@ -48,14 +49,14 @@ pub struct OwnKeyChange {
     pub scoped_organizations: Option<Option<Vec<Uuid>>>,
 }
 
-impl Catalog {
+impl PersonalKeys<'_> {
     /// Page of the caller's keys that are not revoked, oldest first.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn own_keys(
-        &self,
+    pub async fn list_own(
+        self,
         caller: &Caller,
         page: PageRequest,
     ) -> Result<Page<keys::Model>, CatalogError> {
@@ -63,12 +64,12 @@ impl Catalog {
             .order_by_asc(keys::Column::CreatedAt)
             .order_by_asc(keys::Column::Id);
         let read = async {
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let part = query.offset(page.offset).limit(page.limit);
-            let rows = part.all(&self.db).await?;
+            let rows = part.all(&self.0.db).await?;
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Reads one of the caller's keys; `None` if there is none, or it is another's.
@@ -76,14 +77,14 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn own_key(
-        &self,
+    pub async fn get_own(
+        self,
         caller: &Caller,
         id: Uuid,
     ) -> Result<Option<keys::Model>, CatalogError> {
         let query = kept_by(caller).filter(keys::Column::Id.eq(id));
-        let found = query.one(&self.db).await;
-        found.map_err(|error| self.error(&error))
+        let found = query.one(&self.0.db).await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Creates another key for the caller.
@@ -92,8 +93,8 @@ impl Catalog {
     ///
     /// It would not fit within the caller's key, a bad label, an expiry that has passed, an
     /// organization that is not the owner's, or too many keys.
-    pub async fn create_own_key(
-        &self,
+    pub async fn create_own(
+        self,
         caller: &Caller,
         new: NewOwnKey,
     ) -> Result<CreatedPersonalKey, ChangeError> {
@@ -103,17 +104,17 @@ impl Catalog {
             expires_at: new.expires_at,
             scoped_organizations: some_organizations(new.scoped_organizations),
         };
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = async {
             let own = self.own_constraints(&transaction, caller).await?;
             must_be_organizations_of(&transaction, caller, &constraints).await?;
             must_not_operate(&constraints.scopes)?;
             must_fit(&own, &constraints)?;
-            self.add_key(&transaction, &caller.actor(), caller.user.id, constraints)
+            self.add(&transaction, &caller.actor(), caller.user.id, constraints)
                 .await
         };
         let made = made.await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
     /// Changes one of the caller's keys.
@@ -122,21 +123,21 @@ impl Catalog {
     ///
     /// No such key; before or after the change it does not fit within the caller's; a bad label,
     /// an expiry that has passed, or an organization that is not the owner's.
-    pub async fn update_own_key(
-        &self,
+    pub async fn update_own(
+        self,
         caller: &Caller,
         id: Uuid,
         change: OwnKeyChange,
     ) -> Result<keys::Model, ChangeError> {
         let label = change.label.as_deref().map(checked_label).transpose()?;
         let change = OwnKeyChange { label, ..change };
-        let transaction = self.begin().await?;
-        let changed = self.apply_to_key(&transaction, caller, id, change).await;
-        self.finish(transaction, changed).await
+        let transaction = self.0.begin().await?;
+        let changed = self.apply(&transaction, caller, id, change).await;
+        self.0.finish(transaction, changed).await
     }
 
-    async fn apply_to_key(
-        &self,
+    async fn apply(
+        self,
         within: &DatabaseTransaction,
         caller: &Caller,
         id: Uuid,
@@ -155,12 +156,12 @@ impl Catalog {
             constraints.scopes = scopes;
         }
         if let Some(expires_at) = change.expires_at {
-            if expires_at.is_some_and(|at| at <= self.now()) {
+            if expires_at.is_some_and(|at| at <= self.0.now()) {
                 return Err(ChangeError::Expired.into());
             }
-            if before.expires_at.is_some_and(|at| at <= self.now()) {
+            if before.expires_at.is_some_and(|at| at <= self.0.now()) {
                 // An expired key with a new expiry counts as a key in force again.
-                self.must_have_fewer_keys(within, caller.user.id).await?;
+                self.must_have_fewer(within, caller.user.id).await?;
             }
             constraints.expires_at = expires_at;
         }
@@ -169,12 +170,12 @@ impl Catalog {
             must_be_organizations_of(within, caller, &constraints).await?;
         }
         must_fit(&own, &constraints)?;
-        self.save_key(within, caller, &before, constraints).await
+        self.save(within, caller, &before, constraints).await
     }
 
     /// Writes a changed key and its audit entries; nothing if no field differs.
-    async fn save_key(
-        &self,
+    async fn save(
+        self,
         within: &DatabaseTransaction,
         caller: &Caller,
         before: &keys::Model,
@@ -206,7 +207,7 @@ impl Catalog {
             ..Default::default()
         };
         let saved = keys::Entity::update(row).exec(within).await?;
-        self.record_key_change(within, &caller.actor(), audit, &saved, Some(before))
+        self.record_change(within, &caller.actor(), audit, &saved, Some(before))
             .await?;
         Ok(saved)
     }
@@ -217,13 +218,13 @@ impl Catalog {
     /// # Errors
     ///
     /// No such key, or it does not fit within the caller's.
-    pub async fn roll_own_key(
-        &self,
+    pub async fn roll_own(
+        self,
         caller: &Caller,
         id: Uuid,
     ) -> Result<CreatedPersonalKey, ChangeError> {
         let value = PersonalKey::generate()?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let rolled = async {
             let own = self.own_constraints(&transaction, caller).await?;
             let before = fitting_key(&transaction, caller, &own, id).await?;
@@ -231,7 +232,7 @@ impl Catalog {
                 id: ActiveValue::Unchanged(before.id),
                 key_hash: ActiveValue::Set(value.hash()),
                 mask_value: ActiveValue::Set(value.mask()),
-                last_rolled_at: ActiveValue::Set(Some(self.now())),
+                last_rolled_at: ActiveValue::Set(Some(self.0.now())),
                 ..Default::default()
             };
             let record = keys::Entity::update(row).exec(&transaction).await?;
@@ -242,12 +243,12 @@ impl Catalog {
                     before.last_rolled_at,
                     record.last_rolled_at,
                 );
-            self.record_key_change(&transaction, &caller.actor(), audit, &record, None)
+            self.record_change(&transaction, &caller.actor(), audit, &record, None)
                 .await?;
             Ok(CreatedPersonalKey { value, record })
         };
         let rolled = rolled.await;
-        self.finish(transaction, rolled).await
+        self.0.finish(transaction, rolled).await
     }
 
     /// Deletes one of the caller's keys. It is refused from the next request on.
@@ -255,27 +256,27 @@ impl Catalog {
     /// # Errors
     ///
     /// No such key, or it does not fit within the caller's.
-    pub async fn delete_own_key(&self, caller: &Caller, id: Uuid) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+    pub async fn delete_own(self, caller: &Caller, id: Uuid) -> Result<(), ChangeError> {
+        let transaction = self.0.begin().await?;
         let deleted = async {
             let own = self.own_constraints(&transaction, caller).await?;
             let key = fitting_key(&transaction, caller, &own, id).await?;
-            self.end_key(&transaction, &caller.actor(), &key).await?;
+            self.end(&transaction, &caller.actor(), &key).await?;
             Ok(())
         };
         let deleted = deleted.await;
-        self.finish(transaction, deleted).await
+        self.0.finish(transaction, deleted).await
     }
 
     /// Locks the caller's user, and reads the present constraints of the caller's key.
     async fn own_constraints(
-        &self,
+        self,
         within: &DatabaseTransaction,
         caller: &Caller,
     ) -> Result<KeyConstraints, Abort> {
         lock_user(within, caller.user.id).await?;
         let own = keys::Entity::find_by_id(caller.key_id)
-            .filter(in_force(self.now()))
+            .filter(in_force(self.0.now()))
             .one(within)
             .await?;
         let own = own.ok_or_else(|| ChangeError::forbidden("This key was revoked just now."))?;

@@ -1,13 +1,13 @@
 //! Backlogs: projects with so many updates to apply that others must not wait for them.
 //!
-//! Such a project gets a position of its own ([`Catalog::defer_persons`]). From then on the common
+//! Such a project gets a position of its own ([`PersonStore::defer`]). From then on the common
 //! position passes over its updates, and its own position tells which are left. When the project
-//! has caught up with all the others, it joins them again ([`Catalog::rejoin_persons`]).
+//! has caught up with all the others, it joins them again ([`PersonStore::rejoin`]).
 
+use super::PersonStore;
 use super::load::SLICE;
 use super::progress::{self, PersonProgress, locked_progress};
 use super::update::UpdatePosition;
-use crate::catalog::Catalog;
 use crate::entities::{person_backlogs as backlogs, projects};
 use crate::error::CatalogError;
 use crate::time::UtcTime;
@@ -20,19 +20,19 @@ use sea_orm::{
 use std::collections::HashMap;
 use uuid::Uuid;
 
-impl Catalog {
+impl PersonStore<'_> {
     /// Gives projects a position of their own, equal to the common one. Answers how many got one:
     /// none if updates were applied since `from`, or if there are no such projects any more.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn defer_persons(
-        &self,
+    pub async fn defer(
+        self,
         from: &PersonProgress,
         project_ids: &[ProjectId],
     ) -> Result<usize, CatalogError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let deferred = async {
             let progress = locked_progress(&transaction).await?;
             if !progress.is_same_step(from) {
@@ -61,8 +61,8 @@ impl Catalog {
             Ok(existing.len())
         };
         let deferred: Result<usize, DbErr> = deferred.await;
-        let count = deferred.map_err(|error| self.error(&error))?;
-        self.commit(transaction).await?;
+        let count = deferred.map_err(|error| self.0.error(&error))?;
+        self.0.commit(transaction).await?;
         Ok(count)
     }
 
@@ -71,12 +71,12 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn organizations_of_projects(
-        &self,
+    pub async fn organizations_of(
+        self,
         project_ids: &[ProjectId],
     ) -> Result<HashMap<ProjectId, Uuid>, CatalogError> {
-        let found = organizations_of(&self.db, project_ids).await;
-        found.map_err(|error| self.error(&error))
+        let found = organizations_of(&self.0.db, project_ids).await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Records that projects with a backlog are applied and in ClickHouse up to this arrival time.
@@ -86,8 +86,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn rejoin_persons(
-        &self,
+    pub async fn rejoin(
+        self,
         from: &PersonProgress,
         project_ids: &[ProjectId],
         passed: UtcTime,
@@ -96,10 +96,10 @@ impl Catalog {
         if project_ids.is_empty() {
             return Ok(());
         }
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let noted = note_caught_up(&transaction, from, project_ids, passed, rejoin).await;
-        noted.map_err(|error| self.error(&error))?;
-        self.commit(transaction).await
+        noted.map_err(|error| self.0.error(&error))?;
+        self.0.commit(transaction).await
     }
 }
 

@@ -3,9 +3,9 @@
 //! A row has the number of the step that changed it last. Only the deletion of a project removes
 //! rows meanwhile, and pages begin behind the last row, so none is missed.
 
+use super::PersonStore;
 use super::device_properties::with_device_properties;
 use super::registers::Registers;
-use crate::catalog::Catalog;
 use crate::entities::{deleted_projects, groups, person_distinct_ids as ids, persons};
 use crate::error::CatalogError;
 use crate::time::UtcTime;
@@ -53,7 +53,7 @@ pub struct ChangedGroup {
     pub version: i64,
 }
 
-impl Catalog {
+impl PersonStore<'_> {
     /// Lists persons that a later step than this one changed, those behind `after` in the order of
     /// steps.
     ///
@@ -61,7 +61,7 @@ impl Catalog {
     ///
     /// Any database error.
     pub async fn changed_persons(
-        &self,
+        self,
         copied: i64,
         after: Option<&ChangedPerson>,
         count_max: u64,
@@ -80,10 +80,10 @@ impl Catalog {
         for column in [Version, TeamId, Id] {
             query = query.order_by_asc(column);
         }
-        let rows = query.limit(count_max).all(&self.db).await;
-        let rows = rows.map_err(|error| self.error(&error))?;
-        let shown = with_device_properties(&self.db, rows).await;
-        let shown = shown.map_err(|error| self.error(&error))?;
+        let rows = query.limit(count_max).all(&self.0.db).await;
+        let rows = rows.map_err(|error| self.0.error(&error))?;
+        let shown = with_device_properties(&self.0.db, rows).await;
+        let shown = shown.map_err(|error| self.0.error(&error))?;
         let changed = shown.into_iter().map(|(row, properties)| ChangedPerson {
             team_id: row.team_id,
             id: row.id,
@@ -101,8 +101,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn changed_person_ids(
-        &self,
+    pub async fn changed_ids(
+        self,
         copied: i64,
         after: Option<&ChangedId>,
         count_max: u64,
@@ -121,8 +121,8 @@ impl Catalog {
         for column in [Version, TeamId, DistinctId] {
             query = query.order_by_asc(column);
         }
-        let rows = query.limit(count_max).all(&self.db).await;
-        let rows = rows.map_err(|error| self.error(&error))?;
+        let rows = query.limit(count_max).all(&self.0.db).await;
+        let rows = rows.map_err(|error| self.0.error(&error))?;
         let changed = rows.into_iter().map(|row| ChangedId {
             team_id: row.team_id,
             distinct_id: row.distinct_id,
@@ -138,7 +138,7 @@ impl Catalog {
     ///
     /// Any database error.
     pub async fn changed_groups(
-        &self,
+        self,
         copied: i64,
         after: Option<&ChangedGroup>,
         count_max: u64,
@@ -158,8 +158,8 @@ impl Catalog {
         for column in [Version, TeamId, GroupType, GroupKey] {
             query = query.order_by_asc(column);
         }
-        let rows = query.limit(count_max).all(&self.db).await;
-        let rows = rows.map_err(|error| self.error(&error))?;
+        let rows = query.limit(count_max).all(&self.0.db).await;
+        let rows = rows.map_err(|error| self.0.error(&error))?;
         let changed = rows.into_iter().map(|row| {
             Ok(ChangedGroup {
                 team_id: row.team_id,
@@ -173,9 +173,9 @@ impl Catalog {
         changed.collect()
     }
 
-    fn shown(&self, properties: &str) -> Result<String, CatalogError> {
+    fn shown(self, properties: &str) -> Result<String, CatalogError> {
         let registers = Registers::parse(properties);
-        let registers = registers.map_err(|error| self.error(&DbErr::Type(error.to_string())))?;
+        let registers = registers.map_err(|error| self.0.error(&DbErr::Type(error.to_string())))?;
         Ok(registers.to_json())
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `handle` | [`PersonStore`], which has the operations |
 //! | `update` | [`PersonUpdate`]: the change that one event makes |
 //! | `registers` | properties that remember when they were written |
 //! | `person_state` | persons and groups in memory, to which updates are applied; no I/O |
@@ -25,6 +26,7 @@
 mod backlogs;
 mod changes;
 mod device_properties;
+mod handle;
 mod id_counts;
 mod identities;
 mod load;
@@ -38,12 +40,12 @@ mod tests;
 mod update;
 
 pub use changes::{ChangedGroup, ChangedId, ChangedPerson};
+pub use handle::PersonStore;
 pub use new_ids::{Growth, GrowthLimits, LimitedProject};
 pub use person_state::UpdateStats;
 pub use progress::{PersonBacklog, PersonProgress};
 pub use update::{PersonUpdate, UpdatePosition};
 
-use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
@@ -104,7 +106,7 @@ pub struct RefusedMerge {
     pub uuid: Uuid,
 }
 
-impl Catalog {
+impl PersonStore<'_> {
     /// Applies updates that follow those of `from`, those of each project in their order, but no
     /// more than keeps other writers waiting for a moment; the caller repeats the call for the
     /// rest. `None`: another process has applied updates since.
@@ -112,21 +114,21 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error; then nothing was applied.
-    pub async fn apply_person_updates(
-        &self,
+    pub async fn apply(
+        self,
         from: &PersonProgress,
         updates: &[PersonUpdate],
         options: ApplyOptions,
     ) -> Result<Option<AppliedUpdates>, CatalogError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let applied = apply(&transaction, from, updates, options).await;
         match applied {
             Ok(Some(applied)) => {
-                self.commit(transaction).await?;
+                self.0.commit(transaction).await?;
                 Ok(Some(applied))
             }
             Ok(None) => Ok(None),
-            Err(error) => Err(self.error(&error)),
+            Err(error) => Err(self.0.error(&error)),
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! `backlogs` gives projects a position of their own, and takes it back.
 
+use super::PersonStore;
 use super::update::{PersonUpdate, UpdatePosition};
-use crate::catalog::Catalog;
 use crate::entities::{person_backlogs as backlogs, person_progress};
 use crate::error::CatalogError;
 use crate::time::UtcTime;
@@ -49,15 +49,15 @@ pub struct PersonBacklog {
     pub passed: Option<UtcTime>,
 }
 
-impl Catalog {
+impl PersonStore<'_> {
     /// Reads the progress of applying updates.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn person_progress(&self) -> Result<PersonProgress, CatalogError> {
-        let found = read(&self.writer).await;
-        found.map_err(|error| self.error(&error))
+    pub async fn progress(self) -> Result<PersonProgress, CatalogError> {
+        let found = read(&self.0.writer).await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Arrival time before which all updates of persons and groups, of all projects, are applied
@@ -66,8 +66,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn persons_watermark(&self) -> Result<Option<UtcTime>, CatalogError> {
-        Ok(self.person_progress().await?.watermark())
+    pub async fn watermark(self) -> Result<Option<UtcTime>, CatalogError> {
+        Ok(self.progress().await?.watermark())
     }
 
     /// Arrival time before which all updates of one project are applied and in ClickHouse; other
@@ -76,13 +76,13 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn persons_watermark_of(
-        &self,
+    pub async fn watermark_of(
+        self,
         project_id: ProjectId,
     ) -> Result<Option<UtcTime>, CatalogError> {
         // The common progress is read first: a project that gets a backlog after that has passed
         // it.
-        let progress = self.person_progress().await?;
+        let progress = self.progress().await?;
         let mut backlogs = progress.backlogs.iter();
         let own = backlogs.find(|backlog| backlog.project_id == project_id);
         Ok(own.map_or(progress.passed, |backlog| backlog.passed))
@@ -93,8 +93,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn note_persons_copied(&self, version: i64) -> Result<(), CatalogError> {
-        let transaction = self.begin().await?;
+    pub async fn note_copied(self, version: i64) -> Result<(), CatalogError> {
+        let transaction = self.0.begin().await?;
         let noted = async {
             use backlogs::Column::{CreatedAt, Passed, Version};
             let column = person_progress::Column::Copied;
@@ -113,8 +113,8 @@ impl Catalog {
                 .exec(&transaction)
                 .await
         };
-        noted.await.map_err(|error| self.error(&error))?;
-        self.commit(transaction).await
+        noted.await.map_err(|error| self.0.error(&error))?;
+        self.0.commit(transaction).await
     }
 
     /// Records the arrival time before which everything is applied and in ClickHouse, but for
@@ -124,12 +124,12 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn note_persons_passed(
-        &self,
+    pub async fn note_passed(
+        self,
         from: &PersonProgress,
         passed: UtcTime,
     ) -> Result<(), CatalogError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let noted = async {
             if !locked_progress(&transaction).await?.is_same_step(from) {
                 return Ok(());
@@ -146,8 +146,8 @@ impl Catalog {
                 .map(drop)
         };
         let noted: Result<(), DbErr> = noted.await;
-        noted.map_err(|error| self.error(&error))?;
-        self.commit(transaction).await
+        noted.map_err(|error| self.0.error(&error))?;
+        self.0.commit(transaction).await
     }
 
     /// Has all persons and groups copied to ClickHouse again, as ClickHouse is from another time
@@ -156,11 +156,11 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn copy_persons_again(&self) -> Result<(), CatalogError> {
+    pub async fn copy_again(self) -> Result<(), CatalogError> {
         let again = person_progress::Entity::update_many()
             .col_expr(person_progress::Column::Copied, Expr::value(0_i64))
-            .exec(&self.writer);
-        again.await.map(drop).map_err(|error| self.error(&error))
+            .exec(&self.0.writer);
+        again.await.map(drop).map_err(|error| self.0.error(&error))
     }
 }
 

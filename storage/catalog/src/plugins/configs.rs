@@ -1,8 +1,7 @@
 //! Configurations of plugins in projects. They are listed only: no operation writes one.
 
 use super::config_secrets::masked;
-use super::{PluginFamily, PluginView, named, used_by, visible};
-use crate::catalog::Catalog;
+use super::{PluginFamily, PluginView, Plugins, named, used_by, visible};
 use crate::entities::{plugin_configs as configs, plugins, projects};
 use crate::error::CatalogError;
 use crate::page::{Page, PageRequest};
@@ -30,25 +29,25 @@ impl PluginUse {
     }
 }
 
-impl Catalog {
+impl Plugins<'_> {
     /// Page of the enabled plugins that send events out of an organization's projects, oldest use
     /// first: neither frontend apps nor global transformations.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_exporting_plugins(
-        &self,
+    pub async fn list_exporting(
+        self,
         organization_id: Uuid,
         family: PluginFamily,
         page: PageRequest,
     ) -> Result<Page<PluginUse>, CatalogError> {
         let found = self.exporting(organization_id, family, page).await;
-        found.map_err(|error| self.error(&error))
+        found.map_err(|error| self.0.error(&error))
     }
 
     async fn exporting(
-        &self,
+        self,
         organization_id: Uuid,
         family: PluginFamily,
         page: PageRequest,
@@ -69,20 +68,20 @@ impl Catalog {
             .filter(configs::Column::Enabled.eq(true))
             .filter(configs::Column::TeamId.in_subquery(project_ids_of(organization_id)))
             .filter(configs::Column::PluginId.in_subquery(ids.into_query()));
-        let count = query.clone().count(&self.db).await?;
+        let count = query.clone().count(&self.0.db).await?;
         let found = query
             .join(JoinType::InnerJoin, plugin.into())
             .select_also(plugins::Entity)
             .order_by_asc(configs::Column::Id)
             .offset(page.offset)
             .limit(page.limit)
-            .all(&self.db)
+            .all(&self.0.db)
             .await?;
         let (uses, used): (Vec<_>, Vec<_>) = found
             .into_iter()
             .filter_map(|(config, plugin)| Some((config, plugin?)))
             .unzip();
-        let view = named(&self.db, used).await?;
+        let view = named(&self.0.db, used).await?;
         let rows = uses
             .into_iter()
             .zip(view)

@@ -1,7 +1,6 @@
 //! Source files of a plugin.
 
-use super::{PluginFamily, PluginView};
-use crate::catalog::Catalog;
+use super::{PluginFamily, PluginView, Plugins};
 use crate::entities::plugin_source_files as files;
 use crate::error::{CatalogError, ChangeError, Violation};
 use crate::key::sha256_hex;
@@ -48,24 +47,24 @@ pub(super) struct ChangedFile {
     pub(super) after: Option<String>,
 }
 
-impl Catalog {
+impl Plugins<'_> {
     /// Reads a plugin with its files.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn plugin_files(
-        &self,
+    pub async fn files(
+        self,
         organization_id: Uuid,
         family: PluginFamily,
         id: i64,
     ) -> Result<Option<PluginFiles>, CatalogError> {
-        let Some(view) = self.plugin(organization_id, family, id).await? else {
+        let Some(view) = self.get(organization_id, family, id).await? else {
             return Ok(None);
         };
-        let files = read(&self.db, id)
+        let files = read(&self.0.db, id)
             .await
-            .map_err(|error| self.error(&error))?;
+            .map_err(|error| self.0.error(&error))?;
         Ok(Some(PluginFiles { view, files }))
     }
 }

@@ -72,20 +72,32 @@ impl PluginView {
     }
 }
 
-impl Catalog {
+/// Plugins of organizations, and their sources.
+#[derive(Clone, Copy, Debug)]
+pub struct Plugins<'a>(&'a Catalog);
+
+impl<'a> Plugins<'a> {
+    /// Returns a handle to the plugins in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl Plugins<'_> {
     /// Page of the plugins of a family that an organization sees, oldest first.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_plugins(
-        &self,
+    pub async fn list(
+        self,
         organization_id: Uuid,
         family: PluginFamily,
         page: PageRequest,
     ) -> Result<Page<PluginView>, CatalogError> {
-        let found = page_of(&self.db, visible(organization_id, family), page).await;
-        found.map_err(|error| self.error(&error))
+        let found = page_of(&self.0.db, visible(organization_id, family), page).await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Page of the plugins of a family that an organization sees and none of its projects uses.
@@ -93,8 +105,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_unused_plugins(
-        &self,
+    pub async fn list_unused(
+        self,
         organization_id: Uuid,
         family: PluginFamily,
         page: PageRequest,
@@ -102,8 +114,8 @@ impl Catalog {
         let used = used_by(organization_id);
         let unused =
             visible(organization_id, family).filter(plugins::Column::Id.not_in_subquery(used));
-        let found = page_of(&self.db, unused, page).await;
-        found.map_err(|error| self.error(&error))
+        let found = page_of(&self.0.db, unused, page).await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Reads a plugin of a family that an organization sees.
@@ -111,14 +123,14 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn plugin(
-        &self,
+    pub async fn get(
+        self,
         organization_id: Uuid,
         family: PluginFamily,
         id: i64,
     ) -> Result<Option<PluginView>, CatalogError> {
-        let found = one(&self.db, organization_id, family, id).await;
-        found.map_err(|error| self.error(&error))
+        let found = one(&self.0.db, organization_id, family, id).await;
+        found.map_err(|error| self.0.error(&error))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Installing and upgrading releases of a catalogue.
 
-use super::PluginView;
 use super::access::{PluginWriter, changeable, found, found_for_change, must_have_feature_of};
 use super::family::set_capabilities;
 use super::fields::{PluginFields, PluginRelease, check_text};
@@ -8,7 +7,7 @@ use super::files::{
     PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, blame_instead, bytes_of, check_file, differing,
     read, write,
 };
-use crate::catalog::Catalog;
+use super::{PluginView, Plugins};
 use crate::entities::plugins;
 use crate::error::ChangeError;
 use crate::level::Level;
@@ -68,10 +67,10 @@ fn check(release: &PluginRelease) -> Result<(), ChangeError> {
     Ok(())
 }
 
-impl Catalog {
+impl Plugins<'_> {
     /// Validates and parses a release; errors blame the address.
     pub(super) async fn prepare(
-        &self,
+        self,
         writer: PluginWriter<'_>,
         release: Option<PluginRelease>,
     ) -> Result<Option<Installed>, ChangeError> {
@@ -97,9 +96,9 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// Those of [`Catalog::update_plugin`], or a release that cannot be installed.
-    pub async fn upgrade_plugin(
-        &self,
+    /// Those of [`Plugins::update`], or a release that cannot be installed.
+    pub async fn upgrade(
+        self,
         writer: PluginWriter<'_>,
         id: i64,
         fields: PluginFields,
@@ -107,7 +106,7 @@ impl Catalog {
     ) -> Result<PluginView, ChangeError> {
         fields.check()?;
         let installed = self.prepare(writer, release).await?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let upgraded = async {
             let before = changeable(&transaction, writer, id).await?;
             let old = read(&transaction, id).await?;
@@ -118,7 +117,7 @@ impl Catalog {
                 installed.apply(&mut released);
                 touched = differing(&old, installed.files());
                 let files = installed.files();
-                write(&transaction, id, files, &touched, self.now()).await?;
+                write(&transaction, id, files, &touched, self.0.now()).await?;
             }
             let after = Self::with_fields(writer, &released, fields, has_source)?;
             must_have_feature_of(&transaction, &after).await?;
@@ -127,7 +126,7 @@ impl Catalog {
             found(&transaction, writer.anywhere(), id).await
         };
         let upgraded = upgraded.await;
-        self.finish(transaction, upgraded).await
+        self.0.finish(transaction, upgraded).await
     }
 
     /// Stores the newest version in the catalogue; for another organization's plugin it is only
@@ -136,14 +135,14 @@ impl Catalog {
     /// # Errors
     ///
     /// No such plugin, a bad tag, or any database error.
-    pub async fn set_plugin_latest_tag(
-        &self,
+    pub async fn set_latest_tag(
+        self,
         writer: PluginWriter<'_>,
         id: i64,
         latest_tag: Option<String>,
     ) -> Result<PluginView, ChangeError> {
         check_text("latest_tag", latest_tag.as_deref())?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let changed = async {
             let here = writer.organization_id;
             lock_organization(&transaction, here).await?;
@@ -160,6 +159,6 @@ impl Catalog {
             Ok(view)
         };
         let changed = changed.await;
-        self.finish(transaction, changed).await
+        self.0.finish(transaction, changed).await
     }
 }

@@ -1,5 +1,6 @@
 //! Changing the source of a plugin, and the fields that follow from it.
 
+use super::Plugins;
 use super::access::{PluginWriter, changeable, found, may_change, must_have_feature_of};
 use super::capabilities::{MANIFEST, SourceParseError, main_file};
 use super::family::set_capabilities;
@@ -9,7 +10,6 @@ use super::files::{
     blame_instead, bytes_of, check_file, differing, read, source_bytes, write,
 };
 use crate::bounded_json::{self, JsonError};
-use crate::catalog::Catalog;
 use crate::error::ChangeError;
 use crate::transaction::Abort;
 use sea_orm::DatabaseTransaction;
@@ -19,17 +19,17 @@ use serde_json::{Value, json};
 /// Most attempts of a change that loses against concurrent ones.
 const REVISIONS_MAX: usize = 5;
 
-impl Catalog {
+impl Plugins<'_> {
     /// Changes fields and files. `plugin.json` sets the name and the schema of the configuration;
     /// the main file determines the capabilities.
     ///
     /// # Errors
     ///
-    /// Those of [`Catalog::update_plugin`]; a bad name of a file, or more files or bytes than
+    /// Those of [`Plugins::update`]; a bad name of a file, or more files or bytes than
     /// [`PLUGIN_FILES_MAX`] and [`PLUGIN_SOURCE_BYTES_MAX`]; a manifest that sets a bad field; a
     /// main file that cannot be parsed.
-    pub async fn update_plugin_source(
-        &self,
+    pub async fn update_source(
+        self,
         writer: PluginWriter<'_>,
         id: i64,
         fields: PluginFields,
@@ -38,12 +38,12 @@ impl Catalog {
         fields.check()?;
         for _ in 0..REVISIONS_MAX {
             let revision = self.revision(writer, id, &changes).await?;
-            let transaction = self.begin().await?;
+            let transaction = self.0.begin().await?;
             let saved = self.save_revision(&transaction, writer, id, &fields, (revision, &changes));
             let saved = saved.await;
             // A concurrent change won: parse the source again outside of a transaction, without
             // locks.
-            if let Some(changed) = self.finish(transaction, saved).await? {
+            if let Some(changed) = self.0.finish(transaction, saved).await? {
                 return Ok(changed);
             }
         }
@@ -53,7 +53,7 @@ impl Catalog {
 
     /// Saves a revision; `None` if another main file would have to be parsed first.
     async fn save_revision(
-        &self,
+        self,
         within: &DatabaseTransaction,
         writer: PluginWriter<'_>,
         id: i64,
@@ -72,7 +72,7 @@ impl Catalog {
         }
         must_have_feature_of(within, &after).await?;
         let (files, touched) = (revision.new, revision.touched);
-        write(within, id, &files, &touched, self.now()).await?;
+        write(within, id, &files, &touched, self.0.now()).await?;
         self.save(within, writer, &before, after, touched).await?;
         let view = found(within, writer.anywhere(), id).await?;
         Ok(Some(PluginFiles { view, files }))
@@ -80,12 +80,12 @@ impl Catalog {
 
     /// Computes the revision of the present source, without locks.
     async fn revision(
-        &self,
+        self,
         writer: PluginWriter<'_>,
         id: i64,
         changes: &[FileChange],
     ) -> Result<Revision, ChangeError> {
-        let now = self.plugin_files(writer.organization_id, writer.family, id);
+        let now = self.files(writer.organization_id, writer.family, id);
         let now = now.await?;
         let now = now.ok_or_else(|| ChangeError::not_found("plugin", &id))?;
         may_change(writer, &now.view.plugin)?;
@@ -110,7 +110,7 @@ impl Catalog {
 
     /// Capabilities by the main file of a source; `None` without a main file.
     pub(super) async fn capabilities_of(
-        &self,
+        self,
         organization_id: Uuid,
         files: &[(String, String)],
     ) -> Result<Option<Json>, ChangeError> {
@@ -118,6 +118,7 @@ impl Catalog {
             return Ok(None);
         };
         let read = self
+            .0
             .source_parser()?
             .parse(organization_id, text.to_owned());
         let capabilities = read.await.map_err(|error| match error {

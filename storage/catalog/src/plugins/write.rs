@@ -1,6 +1,5 @@
 //! Creating, changing and deleting plugins.
 
-use super::PluginView;
 use super::access::{
     PluginWriter, admit, admit_to_delete, changeable, found, global_needs_operator,
     must_have_feature_of, own_plugin,
@@ -12,8 +11,8 @@ use super::files::{self, ChangedFile};
 use super::release::Installed;
 use super::shared::{mark_withdrawn, must_be_used_by_owner_only, must_not_be_global};
 use super::source_url::{check_url, without_secrets};
+use super::{PluginView, Plugins};
 use crate::activity::Activity;
-use crate::catalog::Catalog;
 use crate::entities::plugins;
 use crate::error::{ChangeError, is_duplicate};
 use crate::limits::must_be_within_setting;
@@ -36,7 +35,7 @@ pub struct NewPlugin {
     pub release: Option<PluginRelease>,
 }
 
-impl Catalog {
+impl Plugins<'_> {
     /// Creates a plugin; with a release, installs it.
     ///
     /// # Errors
@@ -44,8 +43,8 @@ impl Catalog {
     /// No right to write, a bad field, a release that cannot be installed, an address that the
     /// organization has a plugin of, a global plugin without the operator's power, or
     /// [`ChangeError::FeatureMissing`] for a destination or a transformation.
-    pub async fn create_plugin(
-        &self,
+    pub async fn create(
+        self,
         writer: PluginWriter<'_>,
         new: NewPlugin,
     ) -> Result<PluginView, ChangeError> {
@@ -55,7 +54,7 @@ impl Catalog {
             return Err(global_needs_operator());
         }
         let installed = self.prepare(writer, new.release).await?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = async {
             admit(&transaction, writer).await?;
             let own = plugins::Column::OrganizationId.eq(writer.organization_id);
@@ -63,7 +62,7 @@ impl Catalog {
                 .filter(own)
                 .count(&transaction)
                 .await?;
-            must_be_within_setting("plugins", "plugins_max", had, self.limits.plugins_max)?;
+            must_be_within_setting("plugins", "plugins_max", had, self.0.limits.plugins_max)?;
             let plugin = self.new_plugin(writer, new.fields, new.url, installed.as_ref());
             must_have_feature_of(&transaction, &plugin).await?;
             fit_together(None, &plugin)?;
@@ -74,7 +73,7 @@ impl Catalog {
                 .await
                 .map_err(url_taken)?;
             if let Some(installed) = &installed {
-                let (files, now) = (installed.files(), self.now());
+                let (files, now) = (installed.files(), self.0.now());
                 let touched = files::differing(&[], files);
                 files::write(&transaction, plugin.id, files, &touched, now).await?;
             }
@@ -84,11 +83,11 @@ impl Catalog {
                 .field("url", (), plugin.url.as_deref().map(without_secrets))
                 .field("tag", (), &plugin.tag)
                 .field("is_global", (), plugin.is_global);
-            self.record(&transaction, writer.actor, audit).await?;
+            self.0.record(&transaction, writer.actor, audit).await?;
             found(&transaction, writer.anywhere(), plugin.id).await
         };
         let made = made.await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
     /// Changes the given fields of a plugin. One that is global no more is gone for other
@@ -99,14 +98,14 @@ impl Catalog {
     /// No right to write, no such plugin, another organization's, a bad field, a global plugin
     /// without the operator's power, or [`ChangeError::FeatureMissing`] if it is a destination or a
     /// transformation then.
-    pub async fn update_plugin(
-        &self,
+    pub async fn update(
+        self,
         writer: PluginWriter<'_>,
         id: i64,
         fields: PluginFields,
     ) -> Result<PluginView, ChangeError> {
         fields.check()?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let changed = async {
             let before = changeable(&transaction, writer, id).await?;
             let has_source = files::any(&transaction, id).await?;
@@ -120,7 +119,7 @@ impl Catalog {
             found(&transaction, writer.anywhere(), id).await
         };
         let changed = changed.await;
-        self.finish(transaction, changed).await
+        self.0.finish(transaction, changed).await
     }
 
     /// Deletes a plugin with its files and its uses.
@@ -129,12 +128,8 @@ impl Catalog {
     ///
     /// No right to write, no such plugin, another organization's, a global one, which others may
     /// use, or [`ChangeError::Unavailable`] for a withdrawn one that others have still.
-    pub async fn delete_plugin(
-        &self,
-        writer: PluginWriter<'_>,
-        id: i64,
-    ) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+    pub async fn delete(self, writer: PluginWriter<'_>, id: i64) -> Result<(), ChangeError> {
+        let transaction = self.0.begin().await?;
         let deleted = async {
             admit_to_delete(&transaction, writer).await?;
             let view = found(&transaction, writer, id).await?;
@@ -144,21 +139,21 @@ impl Catalog {
             must_be_used_by_owner_only(&transaction, &plugin).await?;
             plugins::Entity::delete_by_id(id).exec(&transaction).await?;
             let audit = audit_change(Activity::Uninstalled, &plugin);
-            self.record(&transaction, writer.actor, audit).await?;
+            self.0.record(&transaction, writer.actor, audit).await?;
             Ok(())
         };
         let deleted = deleted.await;
-        self.finish(transaction, deleted).await
+        self.0.finish(transaction, deleted).await
     }
 
     fn new_plugin(
-        &self,
+        self,
         writer: PluginWriter<'_>,
         fields: PluginFields,
         url: Option<String>,
         installed: Option<&Installed>,
     ) -> plugins::Model {
-        let now = self.now();
+        let now = self.0.now();
         let mut plugin = plugins::Model {
             // The database numbers it.
             id: 0,
@@ -218,7 +213,7 @@ impl Catalog {
     /// Writes a changed plugin and its audit entry; nothing if no field and no file differs.
     /// `files` were written already.
     pub(super) async fn save(
-        &self,
+        self,
         within: &DatabaseTransaction,
         writer: PluginWriter<'_>,
         before: &plugins::Model,
@@ -236,9 +231,9 @@ impl Catalog {
         if before.is_global && !after.is_global {
             mark_withdrawn(within, after.id).await?;
         }
-        after.updated_at = self.now();
+        after.updated_at = self.0.now();
         after.into_active_model().reset_all().update(within).await?;
-        self.record(within, writer.actor, audit).await?;
+        self.0.record(within, writer.actor, audit).await?;
         Ok(())
     }
 }

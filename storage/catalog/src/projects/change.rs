@@ -1,10 +1,9 @@
 //! Changing projects and deleting them.
 
 use super::locks::{lock_project_of, project_audit};
-use super::{checked_project_name, checked_timezone};
+use super::{Projects, checked_project_name, checked_timezone};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::ChangeError;
 use crate::transaction::Abort;
@@ -23,15 +22,15 @@ pub struct ProjectChange {
     pub anonymize_ips: Option<bool>,
 }
 
-impl Catalog {
+impl Projects<'_> {
     /// Changes a project's settings; requires administrator. Ingestion follows within 2 seconds
     /// everywhere.
     ///
     /// # Errors
     ///
     /// The organization has no such project, a bad name or time zone, or the actor may not.
-    pub async fn update_project(
-        &self,
+    pub async fn update(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         project_id: ProjectId,
@@ -44,17 +43,17 @@ impl Catalog {
             timezone: timezone.transpose()?,
             anonymize_ips: change.anonymize_ips,
         };
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let changed = async {
             let before = lock_project_of(&transaction, actor, organization_id, project_id).await?;
-            self.save_project(&transaction, actor, before, change).await
+            self.save(&transaction, actor, before, change).await
         };
         let changed = changed.await;
-        self.finish(transaction, changed).await
+        self.0.finish(transaction, changed).await
     }
 
-    async fn save_project(
-        &self,
+    async fn save(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         before: projects::Model,
@@ -77,12 +76,12 @@ impl Catalog {
         if audit.changes_nothing() {
             return Ok(before);
         }
-        after.updated_at = self.now();
+        after.updated_at = self.0.now();
         let row = after.into_active_model().reset_all();
         let saved = projects::Entity::update(row).exec(within).await?;
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         if saved.anonymize_ips != before.anonymize_ips {
-            self.keys_changed(within).await?;
+            self.0.keys_changed(within).await?;
         }
         Ok(saved)
     }
@@ -93,13 +92,13 @@ impl Catalog {
     /// # Errors
     ///
     /// The organization has no such project, or the actor may not.
-    pub async fn delete_project(
-        &self,
+    pub async fn delete(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         project_id: ProjectId,
     ) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let deleted = async {
             let before = lock_project_of(&transaction, actor, organization_id, project_id).await?;
             // Everything below is deleted with it, by ON DELETE CASCADE. Persons, their ids and
@@ -109,11 +108,11 @@ impl Catalog {
                 .exec(&transaction)
                 .await?;
             let audit = project_audit(Activity::Deleted, &before);
-            self.record(&transaction, actor, audit).await?;
-            self.keys_changed(&transaction).await?;
+            self.0.record(&transaction, actor, audit).await?;
+            self.0.keys_changed(&transaction).await?;
             Ok(())
         };
         let deleted = deleted.await;
-        self.finish(transaction, deleted).await
+        self.0.finish(transaction, deleted).await
     }
 }

@@ -1,9 +1,9 @@
 //! Project keys, with which events are posted.
 
 use super::locks::{lock_project, lock_project_of, project_audit};
+use super::{ProjectKeyChanges, ProjectKeys};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::{CatalogError, ChangeError, is_duplicate};
 use crate::key::{ProjectKeyForm, check_chosen_project_key, generate_project_key, mask};
@@ -24,18 +24,18 @@ pub struct ProjectKey {
     pub organization_id: Uuid,
     /// True if clients' addresses are left out of its events.
     pub anonymize_ips: bool,
-    /// True if the project is marked as having events; see [`Catalog::note_first_event`].
+    /// True if the project is marked as having events; see [`ProjectKeys::note_first_event`].
     pub ingested_event: bool,
 }
 
-impl Catalog {
+impl ProjectKeys<'_> {
     /// Finds the project of a key by one index look-up. The caller checks the key's format before;
     /// see [`ProjectKeyForm`].
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn project_by_key(&self, key: &str) -> Result<Option<ProjectKey>, CatalogError> {
+    pub async fn find(self, key: &str) -> Result<Option<ProjectKey>, CatalogError> {
         let row: Option<(i64, Uuid, bool, bool)> = projects::Entity::find()
             .select_only()
             .column(projects::Column::Id)
@@ -44,9 +44,9 @@ impl Catalog {
             .column(projects::Column::IngestedEvent)
             .filter(projects::Column::ApiToken.eq(key))
             .into_tuple()
-            .one(&self.db)
+            .one(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))?;
+            .map_err(|error| self.0.error(&error))?;
         Ok(row.map(
             |(id, organization_id, anonymize_ips, ingested_event)| ProjectKey {
                 project_id: ProjectId(id),
@@ -63,7 +63,7 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn imported_project_keys(&self, keys_max: u64) -> Result<Vec<String>, CatalogError> {
+    pub async fn list_imported(self, keys_max: u64) -> Result<Vec<String>, CatalogError> {
         let keys: Vec<Option<String>> = projects::Entity::find()
             .select_only()
             .column(projects::Column::ApiToken)
@@ -72,9 +72,9 @@ impl Catalog {
             .order_by_asc(projects::Column::Id)
             .limit(keys_max)
             .into_tuple()
-            .all(&self.db)
+            .all(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))?;
+            .map_err(|error| self.0.error(&error))?;
         Ok(keys.into_iter().flatten().collect())
     }
 
@@ -84,32 +84,34 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn living_project_keys(&self, keys: &[&str]) -> Result<Vec<String>, CatalogError> {
+    pub async fn filter_living(self, keys: &[&str]) -> Result<Vec<String>, CatalogError> {
         let living: Vec<Option<String>> = projects::Entity::find()
             .select_only()
             .column(projects::Column::ApiToken)
             .filter(projects::Column::ApiToken.is_in(keys.iter().copied()))
             .into_tuple()
-            .all(&self.db)
+            .all(&self.0.db)
             .await
-            .map_err(|error| self.error(&error))?;
+            .map_err(|error| self.0.error(&error))?;
         Ok(living.into_iter().flatten().collect())
     }
+}
 
+impl ProjectKeyChanges<'_> {
     /// Creates the key of a project that has none.
     ///
     /// # Errors
     ///
-    /// [`ChangeError::HasKey`] if it has one: replacing it takes [`Catalog::rotate_project_key`].
+    /// [`ChangeError::HasKey`] if it has one: replacing it takes [`ProjectKeyChanges::rotate`].
     /// No such project, a bad key, or another project has it.
-    pub async fn create_project_key(
-        &self,
+    pub async fn create(
+        self,
         actor: &Actor,
         project_id: ProjectId,
         chosen: Option<String>,
     ) -> Result<projects::Model, ChangeError> {
         let key = checked_key(chosen)?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let given = async {
             let before = lock_project(&transaction, project_id).await?;
             if before.api_token.is_some() {
@@ -118,7 +120,7 @@ impl Catalog {
             self.set_key(&transaction, actor, &before, Some(key)).await
         };
         let given = given.await;
-        self.finish(transaction, given).await
+        self.0.finish(transaction, given).await
     }
 
     /// Replaces a project's key; the old one is refused from then on, within 2 seconds everywhere.
@@ -126,20 +128,20 @@ impl Catalog {
     /// # Errors
     ///
     /// No such project, a bad key, or another project has it.
-    pub async fn rotate_project_key(
-        &self,
+    pub async fn rotate(
+        self,
         actor: &Actor,
         project_id: ProjectId,
         chosen: Option<String>,
     ) -> Result<projects::Model, ChangeError> {
         let key = checked_key(chosen)?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let rotated = async {
             let before = lock_project(&transaction, project_id).await?;
             self.set_key(&transaction, actor, &before, Some(key)).await
         };
         let rotated = rotated.await;
-        self.finish(transaction, rotated).await
+        self.0.finish(transaction, rotated).await
     }
 
     /// Replaces the key of an organization's project by a new one; requires administrator.
@@ -147,20 +149,20 @@ impl Catalog {
     /// # Errors
     ///
     /// The organization has no such project, or the actor may not.
-    pub async fn reset_project_key(
-        &self,
+    pub async fn reset(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         project_id: ProjectId,
     ) -> Result<projects::Model, ChangeError> {
         let key = generate_project_key()?;
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let reset = async {
             let before = lock_project_of(&transaction, actor, organization_id, project_id).await?;
             self.set_key(&transaction, actor, &before, Some(key)).await
         };
         let reset = reset.await;
-        self.finish(transaction, reset).await
+        self.0.finish(transaction, reset).await
     }
 
     /// Revokes a project's key; the project accepts no events until it gets another.
@@ -168,12 +170,8 @@ impl Catalog {
     /// # Errors
     ///
     /// No project has this key.
-    pub async fn revoke_project_key(
-        &self,
-        actor: &Actor,
-        key: &str,
-    ) -> Result<projects::Model, ChangeError> {
-        let transaction = self.begin().await?;
+    pub async fn revoke(self, actor: &Actor, key: &str) -> Result<projects::Model, ChangeError> {
+        let transaction = self.0.begin().await?;
         let revoked = async {
             let of_key = projects::Entity::find().filter(projects::Column::ApiToken.eq(key));
             let found = locked(&transaction, of_key).one(&transaction).await?;
@@ -181,11 +179,11 @@ impl Catalog {
             self.set_key(&transaction, actor, &before, None).await
         };
         let revoked = revoked.await;
-        self.finish(transaction, revoked).await
+        self.0.finish(transaction, revoked).await
     }
 
     async fn set_key(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         before: &projects::Model,
@@ -195,7 +193,7 @@ impl Catalog {
             id: ActiveValue::Unchanged(before.id),
             api_token_imported: ActiveValue::Set(key.as_deref().is_some_and(is_imported)),
             api_token: ActiveValue::Set(key),
-            updated_at: ActiveValue::Set(self.now()),
+            updated_at: ActiveValue::Set(self.0.now()),
             ..Default::default()
         };
         let changed = projects::Entity::update(change).exec(within).await;
@@ -203,8 +201,8 @@ impl Catalog {
         let masked = |project: &projects::Model| project.api_token.as_deref().map(mask);
         let audit = project_audit(Activity::Updated, before);
         let audit = audit.field("api_token", masked(before), masked(&project));
-        self.record(within, actor, audit).await?;
-        self.keys_changed(within).await?;
+        self.0.record(within, actor, audit).await?;
+        self.0.keys_changed(within).await?;
         Ok(project)
     }
 }

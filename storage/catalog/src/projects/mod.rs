@@ -2,6 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `handles` | [`Projects`], [`ProjectKeys`], [`ProjectKeyChanges`] |
 //! | `keys` | project keys, with which events are posted |
 //! | `first_event` | mark of projects that have events |
 //! | `change` | settings, deletion |
@@ -11,16 +12,17 @@
 mod change;
 mod default_project;
 mod first_event;
+mod handles;
 mod keys;
 mod locks;
 
 pub use change::ProjectChange;
 pub(crate) use default_project::project_or_default;
+pub use handles::{ProjectKeyChanges, ProjectKeys, Projects};
 pub use keys::ProjectKey;
 
 use crate::activity::{Activity, AuditChange};
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::{CatalogError, ChangeError};
 use crate::features::ORGANIZATIONS_PROJECTS;
@@ -98,29 +100,27 @@ pub(crate) struct CheckedProject {
     anonymize_ips: bool,
 }
 
-impl Catalog {
+impl Projects<'_> {
     /// Adds a project to an organization; requires administrator.
     ///
     /// # Errors
     ///
     /// No such organization, a bad name or key, another project has the key, too many projects,
     /// [`ChangeError::FeatureMissing`] for a second one, or the actor may not.
-    pub async fn create_project(
-        &self,
+    pub async fn create(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         new: NewProject,
     ) -> Result<projects::Model, ChangeError> {
         let new = new.checked()?;
-        let transaction = self.begin().await?;
-        let made = self
-            .make_project(&transaction, actor, organization_id, new)
-            .await;
-        self.finish(transaction, made).await
+        let transaction = self.0.begin().await?;
+        let made = self.insert(&transaction, actor, organization_id, new).await;
+        self.0.finish(transaction, made).await
     }
 
-    async fn make_project(
-        &self,
+    async fn insert(
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         organization_id: Uuid,
@@ -136,10 +136,10 @@ impl Catalog {
             organization.must_have(ORGANIZATIONS_PROJECTS)?;
         }
         must_have_fewer("An organization", PROJECTS_MAX, "projects", had)?;
-        let made = insert_project(within, organization_id, new, self.now()).await;
+        let made = insert_project(within, organization_id, new, self.0.now()).await;
         let project = made.map_err(key_taken)?;
-        self.record(within, actor, project_made(&project)).await?;
-        self.keys_changed(within).await?;
+        self.0.record(within, actor, project_made(&project)).await?;
+        self.0.keys_changed(within).await?;
         Ok(project)
     }
 
@@ -148,16 +148,19 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_projects(
-        &self,
+    pub async fn list_all(
+        self,
         organization_id: Option<Uuid>,
     ) -> Result<Vec<projects::Model>, CatalogError> {
         let mut query = projects::Entity::find();
         if let Some(id) = organization_id {
             query = query.filter(projects::Column::OrganizationId.eq(id));
         }
-        let found = query.order_by_asc(projects::Column::Id).all(&self.db).await;
-        found.map_err(|error| self.error(&error))
+        let found = query
+            .order_by_asc(projects::Column::Id)
+            .all(&self.0.db)
+            .await;
+        found.map_err(|error| self.0.error(&error))
     }
 
     /// Page of an organization's projects, lowest id first; with `search`, only those whose names
@@ -166,8 +169,8 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn projects_of(
-        &self,
+    pub async fn list(
+        self,
         organization_id: Uuid,
         search: Option<&str>,
         page: PageRequest,
@@ -175,7 +178,7 @@ impl Catalog {
         if let Some(search) = search {
             // There are at most PROJECTS_MAX of them, and each database has its own idea of the
             // case of letters beyond ASCII.
-            let mut found = self.list_projects(Some(organization_id)).await?;
+            let mut found = self.list_all(Some(organization_id)).await?;
             let search = search.to_lowercase();
             found.retain(|project| project.name.to_lowercase().contains(&search));
             return Ok(Page::of(found, page));
@@ -183,15 +186,15 @@ impl Catalog {
         let in_organization = projects::Column::OrganizationId.eq(organization_id);
         let query = projects::Entity::find().filter(in_organization);
         let read = async {
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let part = query
                 .order_by_asc(projects::Column::Id)
                 .offset(page.offset)
                 .limit(page.limit);
-            let rows = part.all(&self.db).await?;
+            let rows = part.all(&self.0.db).await?;
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Reads a project of an organization; `None` if there is none, or it is another's.
@@ -199,12 +202,12 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn project_of(
-        &self,
+    pub async fn get_of(
+        self,
         organization_id: Uuid,
         project_id: ProjectId,
     ) -> Result<Option<projects::Model>, CatalogError> {
-        let found = self.project(project_id).await?;
+        let found = self.get(project_id).await?;
         Ok(found.filter(|project| project.organization_id == organization_id))
     }
 
@@ -213,14 +216,11 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn project(
-        &self,
-        project_id: ProjectId,
-    ) -> Result<Option<projects::Model>, CatalogError> {
+    pub async fn get(self, project_id: ProjectId) -> Result<Option<projects::Model>, CatalogError> {
         let found = projects::Entity::find_by_id(project_id.0)
-            .one(&self.db)
+            .one(&self.0.db)
             .await;
-        found.map_err(|error| self.error(&error))
+        found.map_err(|error| self.0.error(&error))
     }
 }
 

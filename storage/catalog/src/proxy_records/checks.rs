@@ -5,10 +5,9 @@
 //!
 //! The pause between two checks grows with the time for which their result stayed the same.
 
-use super::{audit_change, domain_taken, is_proven, records};
+use super::{ProxyRecords, audit_change, domain_taken, is_proven, records};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::proxy_records::ProxyStatus;
 use crate::error::{CatalogError, ChangeError};
 use crate::time::UtcTime;
@@ -37,27 +36,24 @@ const WORKS_ELSEWHERE: &str = "The domain leads here, but the record of another 
      as well. This one becomes valid once a check finds that the other does not any more, or once it is \
      deleted.";
 
-impl Catalog {
+impl ProxyRecords<'_> {
     /// Claims records of all organizations whose check is due for two minutes, the longest overdue
-    /// first. Results go to [`Catalog::record_proxy_check`].
+    /// first. Results go to [`ProxyRecords::record_check`].
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn claim_due_proxy_records(
-        &self,
-        limit: u64,
-    ) -> Result<Vec<records::Model>, CatalogError> {
-        let now = self.now();
-        let looked = due(now, 1).one(&self.db).await;
-        if looked.map_err(|error| self.error(&error))?.is_none() {
+    pub async fn claim_due(self, limit: u64) -> Result<Vec<records::Model>, CatalogError> {
+        let now = self.0.now();
+        let looked = due(now, 1).one(&self.0.db).await;
+        if looked.map_err(|error| self.0.error(&error))?.is_none() {
             // The usual case: nothing is due, and nothing is written.
             return Ok(Vec::new());
         }
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let claimed = claim(&transaction, now, limit).await;
-        let claimed = claimed.map_err(|error| self.error(&error))?;
-        self.commit(transaction).await?;
+        let claimed = claimed.map_err(|error| self.0.error(&error))?;
+        self.0.commit(transaction).await?;
         Ok(claimed)
     }
 
@@ -72,33 +68,33 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn record_proxy_check(
-        &self,
+    pub async fn record_check(
+        self,
         id: Uuid,
         found: Option<ProxyStatus>,
         message: Option<String>,
     ) -> Result<bool, ChangeError> {
-        let kept = self.keep_proxy_check(id, found, message.clone()).await;
+        let kept = self.keep_check(id, found, message.clone()).await;
         match kept {
             // Another record of the domain became valid at the same moment: the retry sees it.
-            Err(ChangeError::Invalid(_)) => self.keep_proxy_check(id, found, message).await,
+            Err(ChangeError::Invalid(_)) => self.keep_check(id, found, message).await,
             kept => kept,
         }
     }
 
-    async fn keep_proxy_check(
-        &self,
+    async fn keep_check(
+        self,
         id: Uuid,
         found: Option<ProxyStatus>,
         message: Option<String>,
     ) -> Result<bool, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let set = async {
             let query = locked(&transaction, records::Entity::find_by_id(id));
             let Some(before) = query.one(&transaction).await? else {
                 return Ok(false);
             };
-            let now = self.now();
+            let now = self.0.now();
             let (mut status, mut message) = (status(&before, found, now), message);
             if becomes_proven(&before, status) && is_proven(&transaction, &before.domain).await? {
                 status = self::status(&before, Some(ProxyStatus::Issuing), now);
@@ -117,7 +113,7 @@ impl Catalog {
                 row.status = ActiveValue::Set(status);
                 row.message = ActiveValue::Set(message);
                 row.updated_at = ActiveValue::Set(now);
-                self.record(&transaction, &Actor::System, audit).await?;
+                self.0.record(&transaction, &Actor::System, audit).await?;
             }
             row.check_at = ActiveValue::Set(next_check(unchanged_since, now));
             let updated = records::Entity::update(row).exec(&transaction).await;
@@ -125,7 +121,7 @@ impl Catalog {
             Ok(true)
         };
         let set = set.await;
-        self.finish(transaction, set).await
+        self.0.finish(transaction, set).await
     }
 }
 

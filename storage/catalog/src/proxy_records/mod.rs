@@ -41,32 +41,44 @@ pub struct ProxyRecordView {
     pub created_by: Option<users::Model>,
 }
 
-impl Catalog {
+/// Customers' domains that point to this installation, and their checks.
+#[derive(Clone, Copy, Debug)]
+pub struct ProxyRecords<'a>(&'a Catalog);
+
+impl<'a> ProxyRecords<'a> {
+    /// Returns a handle to the proxy records in a catalog.
+    #[must_use]
+    pub const fn new(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl ProxyRecords<'_> {
     /// Page of the proxy records of an organization, oldest first.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn list_proxy_records(
-        &self,
+    pub async fn list(
+        self,
         organization_id: Uuid,
         page: PageRequest,
     ) -> Result<Page<ProxyRecordView>, CatalogError> {
         let query =
             records::Entity::find().filter(records::Column::OrganizationId.eq(organization_id));
         let read = async {
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let found = query
                 .order_by_asc(records::Column::CreatedAt)
                 .order_by_asc(records::Column::Id)
                 .offset(page.offset)
                 .limit(page.limit)
-                .all(&self.db)
+                .all(&self.0.db)
                 .await?;
             let rows = self.with_creators(found).await?;
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Reads a proxy record; `None` if the organization has none of this id.
@@ -74,31 +86,31 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn proxy_record(
-        &self,
+    pub async fn get(
+        self,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<Option<ProxyRecordView>, CatalogError> {
         let read = async {
             let found = records::Entity::find_by_id(id)
                 .filter(records::Column::OrganizationId.eq(organization_id))
-                .one(&self.db)
+                .one(&self.0.db)
                 .await?;
             let found = found.into_iter().collect();
             Ok(self.with_creators(found).await?.pop())
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Adds the creators to records, in one statement for all.
     async fn with_creators(
-        &self,
+        self,
         found: Vec<records::Model>,
     ) -> Result<Vec<ProxyRecordView>, DbErr> {
         let ids = found.iter().filter_map(|record| record.created_by);
         let creators = users::Entity::find()
             .filter(users::Column::Id.is_in(ids))
-            .all(&self.db)
+            .all(&self.0.db)
             .await?;
         let with_creator = |record: records::Model| {
             let creator = creators
@@ -119,8 +131,8 @@ impl Catalog {
     ///
     /// No such organization, the domain is too long, the organization has a record for it already,
     /// that of another one is proven, the organization has 100 records, or the actor may not.
-    pub async fn create_proxy_record(
-        &self,
+    pub async fn create(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         domain: &str,
@@ -130,7 +142,7 @@ impl Catalog {
             let detail = format!("domain may have at most {DOMAIN_CHARS_MAX} characters");
             return Err(ChangeError::invalid("domain", "max_length", detail));
         }
-        let now = self.now();
+        let now = self.0.now();
         let row = records::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),
             organization_id: ActiveValue::Set(organization_id),
@@ -143,7 +155,7 @@ impl Catalog {
             updated_at: ActiveValue::Set(now),
             check_at: ActiveValue::Set(now),
         };
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = async {
             let organization = may_change(&transaction, actor, organization_id).await?;
             organization.must_have(MANAGED_REVERSE_PROXY)?;
@@ -156,12 +168,12 @@ impl Catalog {
             let audit = audit_change(Activity::Created, &record)
                 .field("domain", (), &record.domain)
                 .field("target_cname", (), &record.target_cname);
-            self.record(&transaction, actor, audit).await?;
+            self.0.record(&transaction, actor, audit).await?;
             Ok(record.id)
         };
         let made = made.await;
-        let id = self.finish(transaction, made).await?;
-        let view = self.proxy_record(organization_id, id).await?;
+        let id = self.0.finish(transaction, made).await?;
+        let view = self.get(organization_id, id).await?;
         view.ok_or_else(|| ChangeError::not_found("proxy record", &id))
     }
 
@@ -170,13 +182,13 @@ impl Catalog {
     /// # Errors
     ///
     /// No such record, or the actor may not.
-    pub async fn delete_proxy_record(
-        &self,
+    pub async fn delete(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let deleted = async {
             may_change(&transaction, actor, organization_id).await?;
             let query = records::Entity::find_by_id(id)
@@ -185,11 +197,11 @@ impl Catalog {
             let record = found.ok_or_else(|| ChangeError::not_found("proxy record", &id))?;
             records::Entity::delete_by_id(id).exec(&transaction).await?;
             let audit = audit_change(Activity::Deleted, &record);
-            self.record(&transaction, actor, audit).await?;
+            self.0.record(&transaction, actor, audit).await?;
             Ok(())
         };
         let deleted = deleted.await;
-        self.finish(transaction, deleted).await
+        self.0.finish(transaction, deleted).await
     }
 }
 

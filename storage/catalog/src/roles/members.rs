@@ -1,10 +1,9 @@
 //! Members of roles.
 
-use super::first_members;
 use super::lookup::{must_find, of_organization, role_audit};
+use super::{Roles, first_members};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::role_memberships as holders;
 use crate::entities::{organization_memberships as memberships, roles, users};
 use crate::error::{CatalogError, ChangeError};
@@ -29,29 +28,29 @@ pub struct RoleMember {
     pub member: Member,
 }
 
-impl Catalog {
+impl Roles<'_> {
     /// Page of a role's members, earliest first; `None` if the organization has no such role.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn role_members_of(
-        &self,
+    pub async fn members(
+        self,
         organization_id: Uuid,
         role_id: Uuid,
         page: PageRequest,
     ) -> Result<Option<Page<RoleMember>>, CatalogError> {
         let read = async {
-            if !has_role(&self.db, organization_id, role_id).await? {
+            if !has_role(&self.0.db, organization_id, role_id).await? {
                 return Ok(None);
             }
             let query = holders::Entity::find().filter(holders::Column::RoleId.eq(role_id));
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let part = in_order(query).offset(page.offset).limit(page.limit);
-            let rows = with_members(&self.db, part).await?;
+            let rows = with_members(&self.0.db, part).await?;
             Ok(Some(Page { count, rows }))
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Reads a role membership; `None` if the organization has no such role, or the role no such
@@ -60,19 +59,19 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn role_member(
-        &self,
+    pub async fn member(
+        self,
         organization_id: Uuid,
         role_id: Uuid,
         id: Uuid,
     ) -> Result<Option<RoleMember>, CatalogError> {
         let read = async {
-            if !has_role(&self.db, organization_id, role_id).await? {
+            if !has_role(&self.0.db, organization_id, role_id).await? {
                 return Ok(None);
             }
-            find_holder(&self.db, role_id, id).await
+            find_holder(&self.0.db, role_id, id).await
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Gives a member a role; requires administrator.
@@ -81,14 +80,14 @@ impl Catalog {
     ///
     /// The organization has no such role, or the most role memberships; the user is no member or
     /// has the role already; or the actor may not.
-    pub async fn add_role_member(
-        &self,
+    pub async fn add_member(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         role_id: Uuid,
         user_uuid: Uuid,
     ) -> Result<RoleMember, ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let added = async {
             let within = &transaction;
             let role = role_to_change(within, actor, organization_id, role_id).await?;
@@ -97,11 +96,11 @@ impl Catalog {
             self.add_holder(within, actor, &role, member).await
         };
         let added = added.await;
-        self.finish(transaction, added).await
+        self.0.finish(transaction, added).await
     }
 
     async fn add_holder(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         role: &roles::Model,
@@ -130,7 +129,7 @@ impl Catalog {
             "role memberships",
             given,
         )?;
-        let now = self.now();
+        let now = self.0.now();
         let row = holders::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),
             role_id: ActiveValue::Set(role.id),
@@ -142,7 +141,7 @@ impl Catalog {
         let record = record.await?;
         let audit = role_audit(Activity::Updated, role);
         let audit = audit.field("members", (), &member.user.email);
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         Ok(RoleMember { record, member })
     }
 
@@ -151,14 +150,14 @@ impl Catalog {
     /// # Errors
     ///
     /// The organization has no such role, the role no such membership, or the actor may not.
-    pub async fn remove_role_member(
-        &self,
+    pub async fn remove_member(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         role_id: Uuid,
         id: Uuid,
     ) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let removed = async {
             let within = &transaction;
             let role = role_to_end(within, actor, organization_id, role_id).await?;
@@ -167,11 +166,11 @@ impl Catalog {
             holders::Entity::delete_by_id(id).exec(within).await?;
             let audit = role_audit(Activity::Updated, &role);
             let audit = audit.field("members", &holder.member.user.email, ());
-            self.record(within, actor, audit).await?;
+            self.0.record(within, actor, audit).await?;
             Ok(())
         };
         let removed = removed.await;
-        self.finish(transaction, removed).await
+        self.0.finish(transaction, removed).await
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `handle` | [`Roles`], which has the operations |
 //! | `write` | creating, changing and deleting roles |
 //! | `members` | members of roles |
 //! | `lookup` | rows of roles, and their entries of the activity log |
@@ -10,14 +11,15 @@
 //! A role grants nothing by itself: members keep their levels. Front ends interpret it.
 
 mod first_members;
+mod handle;
 mod lookup;
 mod members;
 mod write;
 
+pub use handle::Roles;
 pub use members::RoleMember;
 pub use write::{NewRole, RoleChange};
 
-use crate::catalog::Catalog;
 use crate::entities::roles::FlagsAccess;
 use crate::entities::{roles, users};
 use crate::error::CatalogError;
@@ -41,7 +43,7 @@ pub struct RoleView {
     pub role: roles::Model,
     /// Creator; `None`: the operator, or a deleted user.
     pub created_by: Option<users::Model>,
-    /// First 1 000 members, earliest first. [`Catalog::role_members_of`] has all of them.
+    /// First 1 000 members, earliest first. [`Roles::members`] has all of them.
     pub members: Vec<RoleMember>,
 }
 
@@ -71,7 +73,7 @@ impl RoleFilter {
     }
 }
 
-impl Catalog {
+impl Roles<'_> {
     /// Page of an organization's roles, oldest first: at least one, and fewer than the limit if
     /// they would have more than 2 000 members in all. The next page then begins after the last one
     /// returned.
@@ -79,24 +81,24 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn roles_of(
-        &self,
+    pub async fn list(
+        self,
         organization_id: Uuid,
         filter: &RoleFilter,
         page: PageRequest,
     ) -> Result<Page<RoleView>, CatalogError> {
         let query = filter.applied(of_organization(organization_id));
         let read = async {
-            let count = query.clone().count(&self.db).await?;
+            let count = query.clone().count(&self.0.db).await?;
             let part = query
                 .order_by_asc(roles::Column::CreatedAt)
                 .order_by_asc(roles::Column::Id)
                 .offset(page.offset)
                 .limit(page.limit);
-            let rows = views(&self.db, part).await?;
+            let rows = views(&self.0.db, part).await?;
             Ok(Page { count, rows })
         };
-        read.await.map_err(|error: DbErr| self.error(&error))
+        read.await.map_err(|error: DbErr| self.0.error(&error))
     }
 
     /// Reads a role; `None` if the organization has none of this id.
@@ -104,13 +106,13 @@ impl Catalog {
     /// # Errors
     ///
     /// Any database error.
-    pub async fn role(
-        &self,
+    pub async fn get(
+        self,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<Option<RoleView>, CatalogError> {
-        let found = find_view(&self.db, organization_id, id).await;
-        found.map_err(|error| self.error(&error))
+        let found = find_view(&self.0.db, organization_id, id).await;
+        found.map_err(|error| self.0.error(&error))
     }
 }
 

@@ -2,10 +2,9 @@
 
 use super::lookup::role_audit;
 use super::members::{role_to_change, role_to_end};
-use super::{RoleView, find_view};
+use super::{RoleView, Roles, find_view};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::catalog::Catalog;
 use crate::entities::roles::{self, FlagsAccess};
 use crate::error::{ChangeError, is_duplicate};
 use crate::features::ROLE_BASED_ACCESS;
@@ -51,28 +50,28 @@ pub struct RoleChange {
     pub feature_flags_access_level: Option<FlagsAccess>,
 }
 
-impl Catalog {
+impl Roles<'_> {
     /// Creates a role; requires administrator.
     ///
     /// # Errors
     ///
     /// The name is blank, too long, or another role's (`unique`); or the actor may not.
-    pub async fn create_role(
-        &self,
+    pub async fn create(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         new: NewRole,
     ) -> Result<RoleView, ChangeError> {
         let name = checked_role_name(&new.name)?;
         let new = NewRole { name, ..new };
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let made = self.make_role(&transaction, actor, organization_id, new);
         let made = made.await;
-        self.finish(transaction, made).await
+        self.0.finish(transaction, made).await
     }
 
     async fn make_role(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         organization_id: Uuid,
@@ -91,7 +90,7 @@ impl Catalog {
             name: ActiveValue::Set(new.name),
             feature_flags_access_level: ActiveValue::Set(new.feature_flags_access_level),
             created_by_id: ActiveValue::Set(actor.user_id()),
-            created_at: ActiveValue::Set(self.now()),
+            created_at: ActiveValue::Set(self.0.now()),
         };
         let inserted = roles::Entity::insert(row).exec_with_returning(within);
         let role = inserted.await.map_err(name_taken)?;
@@ -99,7 +98,7 @@ impl Catalog {
         let audit = role_audit(Activity::Created, &role)
             .field("name", (), &role.name)
             .field("feature_flags_access_level", (), access);
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         view_of(within, role).await
     }
 
@@ -109,8 +108,8 @@ impl Catalog {
     ///
     /// The organization has no such role; the name is blank, too long, or another role's
     /// (`unique`); or the actor may not.
-    pub async fn update_role(
-        &self,
+    pub async fn update(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         id: Uuid,
@@ -118,18 +117,18 @@ impl Catalog {
     ) -> Result<RoleView, ChangeError> {
         let name = change.name.as_deref().map(checked_role_name).transpose()?;
         let change = RoleChange { name, ..change };
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let changed = async {
             let before = role_to_change(&transaction, actor, organization_id, id).await?;
             let after = self.save_role(&transaction, actor, before, change).await?;
             view_of(&transaction, after).await
         };
         let changed = changed.await;
-        self.finish(transaction, changed).await
+        self.0.finish(transaction, changed).await
     }
 
     async fn save_role(
-        &self,
+        self,
         within: &DatabaseTransaction,
         actor: &Actor,
         before: roles::Model,
@@ -157,7 +156,7 @@ impl Catalog {
         let row = after.into_active_model().reset_all();
         let saved = roles::Entity::update(row).exec(within);
         let saved = saved.await.map_err(name_taken)?;
-        self.record(within, actor, audit).await?;
+        self.0.record(within, actor, audit).await?;
         Ok(saved)
     }
 
@@ -166,22 +165,22 @@ impl Catalog {
     /// # Errors
     ///
     /// The organization has no such role, or the actor may not.
-    pub async fn delete_role(
-        &self,
+    pub async fn delete(
+        self,
         actor: &Actor,
         organization_id: Uuid,
         id: Uuid,
     ) -> Result<(), ChangeError> {
-        let transaction = self.begin().await?;
+        let transaction = self.0.begin().await?;
         let deleted = async {
             let role = role_to_end(&transaction, actor, organization_id, id).await?;
             roles::Entity::delete_by_id(id).exec(&transaction).await?;
             let audit = role_audit(Activity::Deleted, &role);
-            self.record(&transaction, actor, audit).await?;
+            self.0.record(&transaction, actor, audit).await?;
             Ok(())
         };
         let deleted = deleted.await;
-        self.finish(transaction, deleted).await
+        self.0.finish(transaction, deleted).await
     }
 }
 

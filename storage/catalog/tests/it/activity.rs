@@ -3,8 +3,9 @@
 use crate::seed::{numbers, random_uuid};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog,
-    NewPersonalKey, NewProject, PageRequest, ProjectChange, Scopes,
+    Activity, ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions,
+    Catalog, NewPersonalKey, NewProject, Organizations, PageRequest, PersonalKeys, ProjectChange,
+    ProjectKeyChanges, Projects, Scopes,
 };
 use millrace_rows::ProjectId;
 use serde_json::json;
@@ -32,7 +33,11 @@ async fn entries(catalog: &Catalog, organization_id: Uuid) -> Vec<ActivityEntry>
         scopes: Vec::new(),
         item_id: None,
     };
-    catalog.list_activity(&filter, ALL).await.unwrap().rows
+    ActivityLog::new(catalog)
+        .list(&filter, ALL)
+        .await
+        .unwrap()
+        .rows
 }
 
 fn anonymize() -> ProjectChange {
@@ -48,7 +53,11 @@ async fn open(database: &TestDatabase) -> (Catalog, Actor, Uuid, ProjectId) {
     let options = BootstrapOptions::default();
     let made = catalog.bootstrap(options).await.unwrap().unwrap();
     let key = made.personal_api_key.expose();
-    let caller = catalog.authenticate(key).await.unwrap().unwrap();
+    let caller = PersonalKeys::new(&catalog)
+        .authenticate(key)
+        .await
+        .unwrap()
+        .unwrap();
     (
         catalog,
         caller.actor(),
@@ -67,8 +76,8 @@ async fn every_write_leaves_an_entry_with_actor_and_change(database: TestDatabas
         (ActivityScope::Organization, Activity::Created),
     ];
     assert_eq!(first, made);
-    let changed = catalog
-        .update_project(&ann, id, project_id, anonymize())
+    let changed = Projects::new(&catalog)
+        .update(&ann, id, project_id, anonymize())
         .await;
     let changed = changed.unwrap();
     let newest = entries(&catalog, id).await.remove(0);
@@ -90,8 +99,8 @@ async fn every_write_leaves_an_entry_with_actor_and_change(database: TestDatabas
         }])
     );
     let operator = Actor::command_line();
-    let rotated = catalog
-        .rotate_project_key(&operator, project_id, None)
+    let rotated = ProjectKeyChanges::new(&catalog)
+        .rotate(&operator, project_id, None)
         .await;
     let key = rotated.unwrap().api_token.unwrap();
     let newest = entries(&catalog, id).await.remove(0);
@@ -105,7 +114,9 @@ async fn a_refused_write_leaves_no_entry(database: TestDatabase) {
     let (catalog, ann, id, project_id) = open(&database).await;
     let before = entries(&catalog, id).await;
     let bad = Some("a b".to_owned());
-    let refused = catalog.rotate_project_key(&ann, project_id, bad).await;
+    let refused = ProjectKeyChanges::new(&catalog)
+        .rotate(&ann, project_id, bad)
+        .await;
     refused.unwrap_err();
     assert_eq!(entries(&catalog, id).await, before);
 }
@@ -113,7 +124,9 @@ async fn a_refused_write_leaves_no_entry(database: TestDatabase) {
 async fn keys_are_logged_in_their_organizations_without_their_values(database: TestDatabase) {
     let (catalog, ann, first, _) = open(&database).await;
     let owner = ann.user_id();
-    let second = catalog.create_organization(&ann, "Second", owner).await;
+    let second = Organizations::new(&catalog)
+        .create(&ann, "Second", owner)
+        .await;
     let second = second.unwrap().id;
     let new = NewPersonalKey {
         email: "owner@localhost".to_owned(),
@@ -122,7 +135,7 @@ async fn keys_are_logged_in_their_organizations_without_their_values(database: T
         expires_at: None,
         scoped_organizations: Some(vec![second]),
     };
-    let key = catalog.create_personal_key(&ann, new).await.unwrap();
+    let key = PersonalKeys::new(&catalog).create(&ann, new).await.unwrap();
     let there = entries(&catalog, second).await.remove(0);
     assert_eq!(there.scope, ActivityScope::PersonalKey);
     assert_eq!(there.item_id, key.record.id.to_string());
@@ -137,7 +150,7 @@ async fn entries_are_filtered_and_paged(database: TestDatabase) {
     let (catalog, ann, id, project_id) = open(&database).await;
     for name in ["A", "B", "C"] {
         let new = NewProject::named(name);
-        catalog.create_project(&ann, id, new).await.unwrap();
+        Projects::new(&catalog).create(&ann, id, new).await.unwrap();
     }
     let filter = ActivityFilter {
         organization_id: id,
@@ -148,14 +161,17 @@ async fn entries_are_filtered_and_paged(database: TestDatabase) {
         limit: 2,
         offset: 1,
     };
-    let part = catalog.list_activity(&filter, page).await.unwrap();
+    let part = ActivityLog::new(&catalog)
+        .list(&filter, page)
+        .await
+        .unwrap();
     let names: Vec<_> = part.rows.iter().map(|e| e.detail.name.as_str()).collect();
     assert_eq!((part.count, names.as_slice()), (4, ["B", "A"].as_slice()));
     let filter = ActivityFilter {
         item_id: Some(project_id.to_string()),
         ..filter
     };
-    let part = catalog.list_activity(&filter, ALL).await.unwrap();
+    let part = ActivityLog::new(&catalog).list(&filter, ALL).await.unwrap();
     assert_eq!(part.count, 1);
     assert_eq!(part.rows[0].detail.name, "Default project");
 }
@@ -171,14 +187,18 @@ async fn count(catalog: &Catalog, organization_id: Uuid, scopes: &[ActivityScope
         limit: 0,
         offset: 0,
     };
-    catalog.list_activity(&filter, none).await.unwrap().count
+    ActivityLog::new(catalog)
+        .list(&filter, none)
+        .await
+        .unwrap()
+        .count
 }
 
 async fn entries_are_counted_per_scope_and_organization(database: TestDatabase) {
     let (catalog, ann, here, _) = open(&database).await;
-    let other = catalog.create_organization(&ann, "Other", ann.user_id());
+    let other = Organizations::new(&catalog).create(&ann, "Other", ann.user_id());
     let other = other.await.unwrap().id;
-    let make = |name| catalog.create_project(&ann, other, NewProject::named(name));
+    let make = |name| Projects::new(&catalog).create(&ann, other, NewProject::named(name));
     // Concurrently: no entry may be lost, and no deadlock may happen.
     let (a, b, c) = tokio::join!(make("A"), make("B"), make("C"));
     for made in [a, b, c] {
@@ -191,7 +211,10 @@ async fn entries_are_counted_per_scope_and_organization(database: TestDatabase) 
     assert_eq!(count(&catalog, other, &[ActivityScope::Role]).await, 0);
     assert_eq!(count(&catalog, other, &[]).await, 5);
     assert_eq!(count(&catalog, here, &[]).await, 3);
-    catalog.delete_organization(&ann, other).await.unwrap();
+    Organizations::new(&catalog)
+        .delete(&ann, other)
+        .await
+        .unwrap();
     assert_eq!(count(&catalog, other, &[]).await, 0);
     assert_eq!(count(&catalog, here, &[]).await, 3);
 }

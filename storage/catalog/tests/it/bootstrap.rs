@@ -2,7 +2,10 @@
 
 use millrace_catalog::key::{PersonalKey, ProjectKeyForm};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, BootstrapOptions, Catalog, ChangeError, Level, PageRequest};
+use millrace_catalog::{
+    Actor, BootstrapOptions, Catalog, ChangeError, Level, Organizations, PageRequest, PersonalKeys,
+    ProjectKeys, Projects, Users,
+};
 
 on_both!(
     an_empty_catalog_is_filled_once,
@@ -27,7 +30,7 @@ async fn an_empty_catalog_is_filled_once(database: TestDatabase) {
         ProjectKeyForm::of(&made.project_api_key),
         ProjectKeyForm::Ours
     );
-    let caller = catalog
+    let caller = PersonalKeys::new(&catalog)
         .authenticate(made.personal_api_key.expose())
         .await
         .unwrap()
@@ -38,7 +41,10 @@ async fn an_empty_catalog_is_filled_once(database: TestDatabase) {
         limit: 10,
         offset: 0,
     };
-    let page = catalog.organizations_of(&caller, all).await.unwrap();
+    let page = Organizations::new(&catalog)
+        .list_of(&caller, all)
+        .await
+        .unwrap();
     assert_eq!((page.count, page.rows.len()), (1, 1));
     let seen = &page.rows[0];
     assert_eq!(seen.organization.id, made.organization_id);
@@ -52,7 +58,10 @@ async fn an_empty_catalog_is_filled_once(database: TestDatabase) {
     assert_eq!(seen.projects[0].name, "Default project");
     assert_eq!(seen.projects[0].id, made.project_id.0);
     assert!(catalog.bootstrap(options).await.unwrap().is_none());
-    assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
+    assert_eq!(
+        Organizations::new(&catalog).list_all().await.unwrap().len(),
+        1
+    );
 }
 
 async fn concurrent_starts_make_one_organization(database: TestDatabase) {
@@ -74,10 +83,19 @@ async fn concurrent_starts_make_one_organization(database: TestDatabase) {
     }
     assert_eq!(made, 1);
     let catalog = open(&database).await;
-    assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
-    assert_eq!(catalog.list_projects(None).await.unwrap().len(), 1);
-    assert_eq!(catalog.list_users().await.unwrap().len(), 1);
-    assert_eq!(catalog.list_personal_keys(None).await.unwrap().len(), 1);
+    assert_eq!(
+        Organizations::new(&catalog).list_all().await.unwrap().len(),
+        1
+    );
+    assert_eq!(
+        Projects::new(&catalog).list_all(None).await.unwrap().len(),
+        1
+    );
+    assert_eq!(Users::new(&catalog).list().await.unwrap().len(), 1);
+    assert_eq!(
+        PersonalKeys::new(&catalog).list(None).await.unwrap().len(),
+        1
+    );
 }
 
 async fn chosen_keys_are_used(database: TestDatabase) {
@@ -91,20 +109,24 @@ async fn chosen_keys_are_used(database: TestDatabase) {
     let made = catalog.bootstrap(options).await.unwrap().unwrap();
     assert_eq!(made.project_api_key, "sTMFPsFhdP1Ssg");
     assert!(
-        catalog
-            .project_by_key("sTMFPsFhdP1Ssg")
+        ProjectKeys::new(&catalog)
+            .find("sTMFPsFhdP1Ssg")
             .await
             .unwrap()
             .is_some()
     );
-    let caller = catalog.authenticate(mine.expose()).await.unwrap().unwrap();
+    let caller = PersonalKeys::new(&catalog)
+        .authenticate(mine.expose())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(caller.user.email, "ann@example.com");
 }
 
 async fn bootstrap_does_nothing_if_organizations_exist(database: TestDatabase) {
     let catalog = open(&database).await;
-    catalog
-        .create_organization(&Actor::system(), "Ours", None)
+    Organizations::new(&catalog)
+        .create(&Actor::system(), "Ours", None)
         .await
         .unwrap();
     assert!(catalog.is_bootstrapped().await.unwrap());
@@ -115,7 +137,10 @@ async fn bootstrap_does_nothing_if_organizations_exist(database: TestDatabase) {
             .unwrap()
             .is_none()
     );
-    assert_eq!(catalog.list_organizations().await.unwrap().len(), 1);
+    assert_eq!(
+        Organizations::new(&catalog).list_all().await.unwrap().len(),
+        1
+    );
     let deleted = "DELETE FROM organizations";
     database.execute(deleted).await.unwrap();
     assert!(

@@ -4,7 +4,8 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::leases::PERSONS_LEASE;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, ApplyOptions, Catalog, PersonUpdate, ProjectId,
+    ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, Cleanup, Organizations,
+    PersonStore, PersonUpdate, ProjectId, ProjectKeys, Projects,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -68,10 +69,11 @@ async fn rows_of(database: &TestDatabase, project_id: ProjectId) -> u64 {
 }
 
 async fn delete_project(fixture: &Fixture) {
-    let deleted =
-        fixture
-            .catalog
-            .delete_project(&fixture.actor, fixture.organization_id, fixture.project_id);
+    let deleted = Projects::new(&fixture.catalog).delete(
+        &fixture.actor,
+        fixture.organization_id,
+        fixture.project_id,
+    );
     deleted.await.unwrap();
 }
 
@@ -79,7 +81,7 @@ async fn delete_project(fixture: &Fixture) {
 async fn pieces(catalog: &Catalog) -> Vec<u64> {
     let mut pieces = Vec::new();
     loop {
-        match catalog.delete_leftovers().await.unwrap() {
+        match Cleanup::new(catalog).delete_leftovers().await.unwrap() {
             0 => return pieces,
             rows => pieces.push(rows),
         }
@@ -91,25 +93,42 @@ async fn a_deleted_project_is_gone_at_once_and_its_persons_follow_in_pieces(
 ) {
     let fixture = Fixture::open(&database).await;
     let (project_id, foreign) = (fixture.project_id, fixture.foreign_project_id);
-    let project = fixture.catalog.list_projects(Some(fixture.organization_id));
+    let project = Projects::new(&fixture.catalog).list_all(Some(fixture.organization_id));
     let token = project.await.unwrap()[0].api_token.clone().unwrap();
     fill(&database, project_id, PERSONS, 10).await;
     fill(&database, foreign, 5, 10).await;
-    assert_eq!(fixture.catalog.delete_leftovers().await.unwrap(), 0);
+    assert_eq!(
+        Cleanup::new(&fixture.catalog)
+            .delete_leftovers()
+            .await
+            .unwrap(),
+        0
+    );
     delete_project(&fixture).await;
     // Nothing but the row and the mark was written.
     assert_eq!(rows_of(&database, project_id).await, 3 * PERSONS);
-    let by_key = fixture.catalog.project_by_key(&token).await.unwrap();
+    let by_key = ProjectKeys::new(&fixture.catalog)
+        .find(&token)
+        .await
+        .unwrap();
     assert!(by_key.is_none());
-    let copied = fixture.catalog.changed_person_ids(0, None, 100).await;
+    let copied = PersonStore::new(&fixture.catalog)
+        .changed_ids(0, None, 100)
+        .await;
     let copied = copied.unwrap();
     assert!(copied.len() == 5 && copied.iter().all(|id| id.team_id == foreign.0));
-    let groups = fixture.catalog.changed_groups(0, None, 100).await.unwrap();
+    let groups = PersonStore::new(&fixture.catalog)
+        .changed_groups(0, None, 100)
+        .await
+        .unwrap();
     assert_eq!(groups.len(), 5);
     // Each piece is a transaction: others see exactly that many rows less.
     let mut left = 3 * PERSONS;
     for _ in 0..4 {
-        let deleted = fixture.catalog.delete_leftovers().await.unwrap();
+        let deleted = Cleanup::new(&fixture.catalog)
+            .delete_leftovers()
+            .await
+            .unwrap();
         assert!((1..=ROWS_MAX).contains(&deleted), "{deleted} rows");
         left -= deleted;
         assert_eq!(rows_of(&database, project_id).await, left);
@@ -142,14 +161,14 @@ async fn other_projects_go_on_while_one_is_deleted(database: TestDatabase) {
     let others = async {
         let holder = Uuid::from_u128(7);
         for number in 1..=30 {
-            let from = catalog.person_progress().await.unwrap();
+            let from = PersonStore::new(catalog).progress().await.unwrap();
             let update = PersonUpdate {
                 distinct_id: format!("d{number}"),
                 ..crate::persons::update(fixture.foreign_project_id, number)
             };
             let updates = [update];
             let options = ApplyOptions::default();
-            let applied = catalog.apply_person_updates(&from, &updates, options);
+            let applied = PersonStore::new(catalog).apply(&from, &updates, options);
             assert_eq!(applied.await.unwrap().unwrap().stats.applied, 1);
             let lasts = Duration::from_secs(5);
             let held = catalog.hold_lease(PERSONS_LEASE, holder, lasts).await;
@@ -169,8 +188,8 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
     let (catalog, id) = (&fixture.catalog, fixture.organization_id);
     fill(&database, fixture.project_id, 100, 10).await;
     fill(&database, fixture.foreign_project_id, 1, 10).await;
-    catalog
-        .delete_organization(&fixture.actor, id)
+    Organizations::new(catalog)
+        .delete(&fixture.actor, id)
         .await
         .unwrap();
     let filter = |organization_id| ActivityFilter {
@@ -181,10 +200,13 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
     pieces(catalog).await;
     assert_eq!(rows_of(&database, fixture.project_id).await, 0);
     assert_eq!(rows_of(&database, fixture.foreign_project_id).await, 3);
-    let log = catalog.list_activity(&filter(id), ALL).await.unwrap();
+    let log = ActivityLog::new(catalog)
+        .list(&filter(id), ALL)
+        .await
+        .unwrap();
     assert_eq!((log.count, log.rows.len()), (0, 0));
     let foreign = filter(fixture.foreign_id);
-    let foreign = catalog.list_activity(&foreign, ALL).await.unwrap();
+    let foreign = ActivityLog::new(catalog).list(&foreign, ALL).await.unwrap();
     assert!(foreign.count > 0 && foreign.rows.len() as u64 == foreign.count);
     // An entry of no organization stays: that one was deleted, for the operator.
     let deletion = "SELECT activity FROM activity_log WHERE organization_id IS NULL";
@@ -242,7 +264,7 @@ async fn old_log_entries_are_deleted_in_pieces_and_from_the_count(database: Test
     const DAY: Duration = Duration::from_secs(86_400);
     let fixture = Fixture::open(&database).await;
     let (catalog, here) = (&fixture.catalog, fixture.organization_id);
-    assert_eq!(catalog.prune_activity(DAY).await.unwrap(), 0);
+    assert_eq!(Cleanup::new(catalog).prune_activity(DAY).await.unwrap(), 0);
     let numbers = millrace_catalog::testing::numbers(300);
     let uuid = millrace_catalog::testing::random_uuid(&database);
     // Of two organizations and two scopes, and of none.
@@ -265,14 +287,14 @@ async fn old_log_entries_are_deleted_in_pieces_and_from_the_count(database: Test
             scopes,
             item_id: None,
         };
-        let page = catalog.list_activity(&filter, ALL).await.unwrap();
+        let page = ActivityLog::new(catalog).list(&filter, ALL).await.unwrap();
         (page.count, page.rows.len())
     };
     let before = count(here, vec![]).await.0;
     assert!(before > 600);
     let mut pieces = Vec::new();
     loop {
-        match catalog.prune_activity(DAY).await.unwrap() {
+        match Cleanup::new(catalog).prune_activity(DAY).await.unwrap() {
             0 => break,
             rows => pieces.push(rows),
         }
@@ -287,7 +309,10 @@ async fn old_log_entries_are_deleted_in_pieces_and_from_the_count(database: Test
     );
     assert_eq!(count(here, vec![ActivityScope::Role]).await, (0, 0));
     assert_eq!(
-        catalog.prune_activity(Duration::ZERO).await.unwrap(),
+        Cleanup::new(catalog)
+            .prune_activity(Duration::ZERO)
+            .await
+            .unwrap(),
         0,
         "not older than now"
     );

@@ -4,6 +4,7 @@ use crate::test_env::TestEnv;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Catalog, CatalogError, ChangeError, ConditionLocks, ConditionOutcome, OrganizationChange,
+    Organizations,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -22,7 +23,7 @@ fn renamed(name: &str) -> OrganizationChange {
 }
 
 async fn name_of(catalog: &Catalog, id: Uuid) -> String {
-    let found = catalog.organization(id).await.unwrap();
+    let found = Organizations::new(catalog).get(id).await.unwrap();
     found.unwrap().name
 }
 
@@ -56,16 +57,20 @@ async fn a_broken_condition_changes_nothing(database: TestDatabase) {
     let (catalog, id, owner) = (&env.catalog, env.organization, &env.owner);
     let before = env.entries(None).await.len();
     let other = while_named(catalog, id, "Other");
-    let refused = other.update_organization(owner, id, renamed("New")).await;
+    let refused = Organizations::new(&other)
+        .update(owner, id, renamed("New"))
+        .await;
     assert!(is_broken(&refused), "{refused:?}");
-    let refused = other.delete_organization(owner, id).await;
+    let refused = Organizations::new(&other).delete(owner, id).await;
     assert!(is_broken(&refused), "{refused:?}");
     let unknown = catalog
         .clone()
         .on_condition(ConditionLocks::default(), |_| async {
             ConditionOutcome::Unknown
         });
-    let refused = unknown.update_organization(owner, id, renamed("New")).await;
+    let refused = Organizations::new(&unknown)
+        .update(owner, id, renamed("New"))
+        .await;
     let is_unreachable = matches!(
         refused,
         Err(ChangeError::Catalog(CatalogError::Unreachable { .. }))
@@ -74,7 +79,9 @@ async fn a_broken_condition_changes_nothing(database: TestDatabase) {
     assert_eq!(name_of(catalog, id).await, "Acme");
     assert_eq!(env.entries(None).await.len(), before);
     let acme = while_named(catalog, id, "Acme");
-    let changed = acme.update_organization(owner, id, renamed("New")).await;
+    let changed = Organizations::new(&acme)
+        .update(owner, id, renamed("New"))
+        .await;
     assert_eq!(changed.unwrap().name, "New");
 }
 
@@ -89,7 +96,9 @@ async fn only_one_of_concurrent_changes_on_one_condition_succeeds(database: Test
             let (catalog, owner) = (while_named(catalog, id, &name), owner.clone());
             let new = format!("Name {round} {number}");
             changes.spawn(async move {
-                let changed = catalog.update_organization(&owner, id, renamed(&new)).await;
+                let changed = Organizations::new(&catalog)
+                    .update(&owner, id, renamed(&new))
+                    .await;
                 assert!(changed.is_ok() || is_broken(&changed), "{changed:?}");
                 changed.is_ok()
             });
@@ -117,8 +126,8 @@ async fn waiting_changes_leave_connections_for_condition_checks(database: TestDa
                 is_member_join_email_enabled: Some(number % 3 == 0),
                 ..OrganizationChange::default()
             };
-            catalog
-                .update_organization(&owner, id, same)
+            Organizations::new(&catalog)
+                .update(&owner, id, same)
                 .await
                 .map(drop)
         });

@@ -5,9 +5,10 @@ use crate::fixture::Fixture;
 use crate::test_env::{DAY_MICROS, START, TestEnv, actor};
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, ChangeError, ConditionLocks, ConditionOutcome, DestinationChange,
-    DestinationLimits, DestinationType, ExportPlace, ExportWriter, IdempotencyClaim, Level,
-    NewPersonalKey, NewPlugin, PluginFamily, PluginFields, PluginWriter, ResponseOwners, Scopes,
+    Actor, BatchExport, BatchExports, ChangeError, Cleanup, ConditionLocks, ConditionOutcome,
+    DestinationChange, DestinationLimits, DestinationType, ExportPlace, ExportWriter,
+    IdempotencyClaim, IdempotencyKeys, Level, NewPersonalKey, NewPlugin, Organizations,
+    PersonalKeys, PluginFamily, PluginFields, PluginWriter, Plugins, ResponseOwners, Scopes,
     SecretKey,
 };
 use millrace_rows::Micros;
@@ -42,9 +43,8 @@ async fn a_claim_skips_responses_that_another_one_deletes() {
     let env = TestEnv::new(&database).await;
     let nobody = ResponseOwners::default();
     for id in ["a", "b", "c"] {
-        let claimed = env
-            .catalog
-            .claim_idempotency_key(id, "1", nobody)
+        let claimed = IdempotencyKeys::new(&env.catalog)
+            .claim(id, "1", nobody)
             .await
             .unwrap();
         assert!(matches!(claimed, IdempotencyClaim::New(_)));
@@ -53,7 +53,7 @@ async fn a_claim_skips_responses_that_another_one_deletes() {
     let other = "DELETE FROM idempotency_keys WHERE id = 'b'";
     let other = holding(&database, other).await;
     // The claim deletes "a" and "c", and does not wait for the holder of "b", who wants these.
-    let claimed = env.catalog.claim_idempotency_key("new", "1", nobody);
+    let claimed = IdempotencyKeys::new(&env.catalog).claim("new", "1", nobody);
     let claimed = tokio::time::timeout(TEST_TIMEOUT, claimed).await;
     let claimed = claimed.expect("it waits").unwrap();
     assert!(matches!(claimed, IdempotencyClaim::New(_)), "{claimed:?}");
@@ -90,7 +90,7 @@ async fn many_claims_delete_old_responses_at_the_same_time() {
                 let age = ["new", "old"][number as usize % 2];
                 let id = format!("{age} {number}");
                 let nobody = ResponseOwners::default();
-                catalog.claim_idempotency_key(&id, "1", nobody).await
+                IdempotencyKeys::new(&catalog).claim(&id, "1", nobody).await
             });
         }
         for claimed in claims.join_all().await {
@@ -129,7 +129,9 @@ async fn new_export(fixture: &Fixture, key: &SecretKey) -> BatchExport {
     });
     let system = Actor::system();
     let writer = writer(&system, key, fixture.organization_id);
-    let made = fixture.catalog.create_batch_export(writer, new).await;
+    let made = BatchExports::new(&fixture.catalog)
+        .create(writer, new)
+        .await;
     made.unwrap().export
 }
 
@@ -150,25 +152,27 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
         }
         // Rows lie in the order of their last write: against the order of ids.
         for export in made.iter().rev() {
-            let touched = fixture.catalog.pause_batch_export(&system, place, *export);
+            let touched = BatchExports::new(&fixture.catalog).pause(&system, place, *export);
             touched.await.unwrap();
-            let touched = fixture
-                .catalog
-                .unpause_batch_export(&system, place, *export, false);
+            let touched =
+                BatchExports::new(&fixture.catalog).unpause(&system, place, *export, false);
             touched.await.unwrap();
         }
         let next = key.successor().unwrap();
         let mut changes: JoinSet<Result<(), ChangeError>> = JoinSet::new();
         let (resealer, sealing) = (fixture.clone(), next.clone());
-        changes.spawn(async move { resealer.catalog.reseal_secrets(&sealing).await.map(drop) });
+        changes.spawn(async move {
+            BatchExports::new(&resealer.catalog)
+                .reseal(&sealing)
+                .await
+                .map(drop)
+        });
         let pauser = fixture.clone();
         changes.spawn(async move {
             let system = Actor::system();
             let feature = [DATA_PIPELINES.to_owned()];
             for (on, off) in [(&[][..], &feature[..]), (&feature, &[])] {
-                let set = pauser
-                    .catalog
-                    .set_organization_features(&system, id, on, off);
+                let set = Organizations::new(&pauser.catalog).set_features(&system, id, on, off);
                 set.await?;
             }
             Ok(())
@@ -176,9 +180,8 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
         let (deleter, last) = (fixture.clone(), made[round % made.len()]);
         changes.spawn(async move {
             let system = Actor::system();
-            deleter
-                .catalog
-                .delete_batch_export(&system, place, last)
+            BatchExports::new(&deleter.catalog)
+                .delete(&system, place, last)
                 .await
         });
         for outcome in changes.join_all().await {
@@ -186,7 +189,10 @@ async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
         }
         key = next.with_older(0);
         for export in made.iter().filter(|export| **export != last) {
-            let seen = fixture.catalog.batch_export(place, *export).await.unwrap();
+            let seen = BatchExports::new(&fixture.catalog)
+                .get(place, *export)
+                .await
+                .unwrap();
             let secrets = seen.unwrap().export.secrets(&key).unwrap();
             assert_eq!(secrets["token"], "s3cret");
         }
@@ -216,7 +222,8 @@ async fn resealing_holds_no_export_while_it_waits_for_another() {
     let update = |id: Uuid| format!("UPDATE batch_exports SET name = name WHERE id = '{id}'");
     let other = holding(&database, &update(larger)).await;
     let (resealer, next) = (fixture.clone(), key.successor().unwrap());
-    let resealed = tokio::spawn(async move { resealer.catalog.reseal_secrets(&next).await });
+    let resealed =
+        tokio::spawn(async move { BatchExports::new(&resealer.catalog).reseal(&next).await });
     let waits = tokio::time::timeout(TEST_TIMEOUT, until_one_waits(&database)).await;
     waits.expect("nothing waits for the held export");
     let update = update(smaller);
@@ -247,7 +254,7 @@ async fn a_withdrawal_on_a_condition_waits_for_no_organization_that_uses_the_plu
         fields: global_is(true),
         ..NewPlugin::default()
     };
-    let plugin = fixture.catalog.create_plugin(writer, new).await;
+    let plugin = Plugins::new(&fixture.catalog).create(writer, new).await;
     let plugin = plugin.unwrap().plugin.id;
     let added = fixture
         .catalog
@@ -264,11 +271,16 @@ async fn a_withdrawal_on_a_condition_waits_for_no_organization_that_uses_the_plu
     };
     let catalog = fixture.catalog.clone();
     let catalog = catalog.on_condition(locks, |_| async { ConditionOutcome::Holds });
-    let withdrawn = catalog.update_plugin(writer, plugin, global_is(false));
+    let withdrawn = Plugins::new(&catalog).update(writer, plugin, global_is(false));
     let withdrawn = tokio::time::timeout(TEST_TIMEOUT, withdrawn).await;
     withdrawn.expect("it waits").unwrap();
     other.commit().await.unwrap();
-    while fixture.catalog.delete_leftovers().await.unwrap() > 0 {}
+    while Cleanup::new(&fixture.catalog)
+        .delete_leftovers()
+        .await
+        .unwrap()
+        > 0
+    {}
     let uses = "SELECT count(*)::text FROM plugin_configs";
     assert_eq!(database.first_column(uses).await.unwrap(), ["0"]);
 }
@@ -305,7 +317,7 @@ async fn nothing_is_logged_for_a_deleted_organization(database: TestDatabase) {
         let mut organizations = Vec::new();
         for number in 0..12 {
             let (system, name) = (Actor::system(), format!("Organization {number}"));
-            let made = env.catalog.create_organization(&system, &*name, None);
+            let made = Organizations::new(&env.catalog).create(&system, &*name, None);
             let id = made.await.unwrap().id;
             let added = env.catalog.add_member(id, user.id, Level::Member);
             added.await.unwrap();
@@ -323,16 +335,19 @@ async fn nothing_is_logged_for_a_deleted_organization(database: TestDatabase) {
                     scoped_organizations: None,
                 };
                 let who = actor(&user);
-                let made = env.catalog.create_personal_key(&who, new).await?;
+                let made = PersonalKeys::new(&env.catalog).create(&who, new).await?;
                 let id = made.record.id.to_string();
-                env.catalog.revoke_personal_key(&who, &id).await.map(drop)
+                PersonalKeys::new(&env.catalog)
+                    .revoke(&who, &id)
+                    .await
+                    .map(drop)
             });
         }
         for id in organizations {
             let env = env.clone();
             changes.spawn(async move {
                 let system = Actor::system();
-                env.catalog.delete_organization(&system, id).await
+                Organizations::new(&env.catalog).delete(&system, id).await
             });
         }
         for outcome in changes.join_all().await {
@@ -347,7 +362,7 @@ async fn nothing_is_logged_for_a_deleted_organization(database: TestDatabase) {
             );
             let orphans = database.first_column(&orphans).await.unwrap();
             assert_eq!(orphans, ["0"], "{table}");
-            while env.catalog.delete_leftovers().await.unwrap() > 0 {}
+            while Cleanup::new(&env.catalog).delete_leftovers().await.unwrap() > 0 {}
         }
     }
 }

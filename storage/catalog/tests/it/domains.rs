@@ -4,8 +4,8 @@ use crate::seed::{numbers, random_uuid};
 use crate::test_env::{FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, ChangeError, Domain, DomainChange, Level, NewDomain,
-    PageRequest, UtcTime,
+    Activity, ActivityScope, Actor, ChangeError, Domain, DomainChange, Domains, Level, NewDomain,
+    Organizations, PageRequest, UtcTime,
 };
 use uuid::Uuid;
 
@@ -26,16 +26,18 @@ on_both!(
 async fn claim(env: &TestEnv, organization: Uuid, name: &str) -> Result<Domain, ChangeError> {
     let (system, new) = (Actor::system(), NewDomain::named(name));
     let catalog = &env.catalog;
-    catalog.create_domain(&system, organization, new).await
+    Domains::new(catalog)
+        .create(&system, organization, new)
+        .await
 }
 
 async fn verify(env: &TestEnv, domain: &Domain) -> Result<Domain, ChangeError> {
     let catalog = &env.catalog;
     let (here, id) = (domain.organization_id, domain.id);
-    catalog.domain_to_verify(here, id).await?;
+    Domains::new(catalog).get_unproved(here, id).await?;
     let system = Actor::system();
-    catalog
-        .verify_domain(&system, here, id, &domain.domain)
+    Domains::new(catalog)
+        .verify(&system, here, id, &domain.domain)
         .await
 }
 
@@ -46,7 +48,9 @@ async fn change(
 ) -> Result<Domain, ChangeError> {
     let catalog = &env.catalog;
     let (here, id) = (domain.organization_id, domain.id);
-    catalog.update_domain(&env.owner, here, id, change).await
+    Domains::new(catalog)
+        .update(&env.owner, here, id, change)
+        .await
 }
 
 fn renamed(name: &str) -> DomainChange {
@@ -71,9 +75,7 @@ fn jit(enabled: bool) -> DomainChange {
 }
 
 async fn other_organization(env: &TestEnv) -> Uuid {
-    let made = env
-        .catalog
-        .create_organization(&env.owner, "Other", Some(env.ann.id));
+    let made = Organizations::new(&env.catalog).create(&env.owner, "Other", Some(env.ann.id));
     made.await.unwrap().id
 }
 
@@ -85,7 +87,9 @@ async fn a_claimed_domain_has_a_challenge_and_no_login_rules(database: TestDatab
         saml_acs_url: Some(" ".to_owned()),
         ..NewDomain::named("acme.example")
     };
-    let made = env.catalog.create_domain(&env.owner, here, new).await;
+    let made = Domains::new(&env.catalog)
+        .create(&env.owner, here, new)
+        .await;
     let made = made.unwrap();
     assert_eq!(made.domain, "acme.example");
     assert_eq!(made.verification_challenge.len(), 43);
@@ -98,7 +102,7 @@ async fn a_claimed_domain_has_a_challenge_and_no_login_rules(database: TestDatab
     assert_eq!((&made.saml_acs_url, made.has_saml()), (&None, false));
     let second = claim(&env, here, "second.example").await.unwrap();
     assert_ne!(second.verification_challenge, made.verification_challenge);
-    let listed = env.catalog.domains_of(here, FIRST).await.unwrap();
+    let listed = Domains::new(&env.catalog).list(here, FIRST).await.unwrap();
     assert_eq!(listed.rows, [made.clone(), second]);
     let entries = env.entries(ActivityScope::Domain).await;
     let entry = entries.last().unwrap();
@@ -126,7 +130,7 @@ async fn malformed_domains_are_refused(database: TestDatabase) {
         (saml("", &long), field("max_length", "saml_acs_url")),
     ];
     for (new, expected) in table {
-        let made = env.catalog.create_domain(&env.owner, env.organization, new);
+        let made = Domains::new(&env.catalog).create(&env.owner, env.organization, new);
         assert_eq!(blame(made.await), expected);
     }
 }
@@ -147,28 +151,27 @@ async fn a_domain_is_proved_once_and_by_one_organization(database: TestDatabase)
     assert_eq!(proved.verified_at, Some(UtcTime(START.0 + 5)));
     assert_eq!(blame(verify(&env, &ours).await), ("already_verified", None));
     let system = Actor::system();
-    let again = env
-        .catalog
-        .verify_domain(&system, here, ours.id, &ours.domain);
+    let again = Domains::new(&env.catalog).verify(&system, here, ours.id, &ours.domain);
     assert_eq!(blame(again.await), ("already_verified", None));
 
     assert_eq!(blame(verify(&env, &theirs).await), unique());
-    let late = env
-        .catalog
-        .verify_domain(&system, there, theirs.id, &theirs.domain);
+    let late = Domains::new(&env.catalog).verify(&system, there, theirs.id, &theirs.domain);
     assert_eq!(blame(late.await), unique());
-    let kept = env.catalog.domain(there, theirs.id).await.unwrap().unwrap();
+    let kept = Domains::new(&env.catalog)
+        .get(there, theirs.id)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(!kept.is_verified());
     let taken = change(&env, &another, renamed("acme.example")).await;
     assert_eq!(blame(taken), unique());
-    let third = env
-        .catalog
-        .create_organization(&env.owner, "Third", None)
+    let third = Organizations::new(&env.catalog)
+        .create(&env.owner, "Third", None)
         .await;
     let claimed = claim(&env, third.unwrap().id, "acme.example").await;
     assert_eq!(blame(claimed), unique());
 
-    let deleted = env.catalog.delete_domain(&env.owner, here, ours.id);
+    let deleted = Domains::new(&env.catalog).delete(&env.owner, here, ours.id);
     deleted.await.unwrap();
     assert!(verify(&env, &theirs).await.unwrap().is_verified());
 }
@@ -178,9 +181,8 @@ async fn only_one_of_parallel_proofs_wins(database: TestDatabase) {
     let mut claims = Vec::new();
     for number in 0..8 {
         let name = format!("Organization {number}");
-        let made = env
-            .catalog
-            .create_organization(&env.owner, &*name, None)
+        let made = Organizations::new(&env.catalog)
+            .create(&env.owner, &*name, None)
             .await;
         claims.push(claim(&env, made.unwrap().id, "acme.example").await.unwrap());
     }
@@ -191,8 +193,8 @@ async fn only_one_of_parallel_proofs_wins(database: TestDatabase) {
             tokio::spawn(async move {
                 let (there, id) = (claim.organization_id, claim.id);
                 let system = Actor::system();
-                catalog
-                    .verify_domain(&system, there, id, "acme.example")
+                Domains::new(&catalog)
+                    .verify(&system, there, id, "acme.example")
                     .await
             })
         })
@@ -210,14 +212,12 @@ async fn only_one_of_parallel_proofs_wins(database: TestDatabase) {
 async fn a_proof_for_the_previous_name_proves_nothing(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let claim = claim(&env, env.organization, "acme.example").await.unwrap();
-    let asked = env.catalog.domain_to_verify(env.organization, claim.id);
+    let asked = Domains::new(&env.catalog).get_unproved(env.organization, claim.id);
     assert_eq!(asked.await.unwrap().domain, "acme.example");
     let changed = change(&env, &claim, renamed("bank.example")).await.unwrap();
     assert_eq!(changed.verification_challenge, claim.verification_challenge);
     let (owner, here) = (&env.owner, env.organization);
-    let proved = env
-        .catalog
-        .verify_domain(owner, here, claim.id, "acme.example");
+    let proved = Domains::new(&env.catalog).verify(owner, here, claim.id, "acme.example");
     assert_eq!(proved.await.unwrap(), changed);
 }
 
@@ -285,9 +285,7 @@ async fn changes_are_logged_and_unchanged_values_are_not(database: TestDatabase)
         };
         change(&env, &claim, both).await.unwrap();
     }
-    let deleted = env
-        .catalog
-        .delete_domain(&env.owner, env.organization, claim.id);
+    let deleted = Domains::new(&env.catalog).delete(&env.owner, env.organization, claim.id);
     deleted.await.unwrap();
     let entries = env.entries(ActivityScope::Domain).await;
     let told: Vec<_> = entries
@@ -327,13 +325,13 @@ async fn administrators_change_domains_and_members_do_not(database: TestDatabase
         }
         let by = actor(&user);
         let forbidden = ("permission_denied", None);
-        let made = catalog.create_domain(&by, here, NewDomain::named("b.example"));
+        let made = Domains::new(catalog).create(&by, here, NewDomain::named("b.example"));
         assert_eq!(blame(made.await), forbidden, "{name}");
-        let changed = catalog.update_domain(&by, here, claimed.id, renamed("b.example"));
+        let changed = Domains::new(catalog).update(&by, here, claimed.id, renamed("b.example"));
         assert_eq!(blame(changed.await), forbidden, "{name}");
-        let proved = catalog.verify_domain(&by, here, claimed.id, "acme.example");
+        let proved = Domains::new(catalog).verify(&by, here, claimed.id, "acme.example");
         assert_eq!(blame(proved.await), forbidden, "{name}");
-        let deleted = catalog.delete_domain(&by, here, claimed.id);
+        let deleted = Domains::new(catalog).delete(&by, here, claimed.id);
         assert_eq!(blame(deleted.await), forbidden, "{name}");
     }
     catalog
@@ -341,7 +339,7 @@ async fn administrators_change_domains_and_members_do_not(database: TestDatabase
         .await
         .unwrap();
     let by = actor(&stranger);
-    let deleted = catalog.delete_domain(&by, here, claimed.id);
+    let deleted = Domains::new(catalog).delete(&by, here, claimed.id);
     deleted.await.unwrap();
 }
 
@@ -351,26 +349,39 @@ async fn domains_are_hidden_from_other_organizations(database: TestDatabase) {
     let there = other_organization(&env).await;
     let ours = claim(&env, env.organization, "acme.example").await.unwrap();
     let missing = ("not_found", None);
-    assert_eq!(catalog.domain(there, ours.id).await.unwrap(), None);
     assert_eq!(
-        blame(catalog.domain_to_verify(there, ours.id).await),
+        Domains::new(catalog).get(there, ours.id).await.unwrap(),
+        None
+    );
+    assert_eq!(
+        blame(Domains::new(catalog).get_unproved(there, ours.id).await),
         missing
     );
-    let changed = catalog.update_domain(owner, there, ours.id, jit(false));
+    let changed = Domains::new(catalog).update(owner, there, ours.id, jit(false));
     assert_eq!(blame(changed.await), missing);
-    let proved = catalog.verify_domain(owner, there, ours.id, &ours.domain);
+    let proved = Domains::new(catalog).verify(owner, there, ours.id, &ours.domain);
     assert_eq!(blame(proved.await), missing);
     assert_eq!(
-        blame(catalog.delete_domain(owner, there, ours.id).await),
+        blame(Domains::new(catalog).delete(owner, there, ours.id).await),
         missing
     );
-    assert_eq!(catalog.domains_of(there, FIRST).await.unwrap().count, 0);
-    catalog
-        .delete_organization(owner, env.organization)
+    assert_eq!(
+        Domains::new(catalog)
+            .list(there, FIRST)
+            .await
+            .unwrap()
+            .count,
+        0
+    );
+    Organizations::new(catalog)
+        .delete(owner, env.organization)
         .await
         .unwrap();
     assert_eq!(
-        catalog.domain(env.organization, ours.id).await.unwrap(),
+        Domains::new(catalog)
+            .get(env.organization, ours.id)
+            .await
+            .unwrap(),
         None
     );
 }
@@ -389,7 +400,10 @@ async fn a_list_of_1000_domains_takes_three_statements(database: TestDatabase) {
     let mut seen = Vec::new();
     for offset in [0, 400, 800] {
         let page = PageRequest { limit: 400, offset };
-        let part = catalog.domains_of(env.organization, page).await.unwrap();
+        let part = Domains::new(&catalog)
+            .list(env.organization, page)
+            .await
+            .unwrap();
         let statements = sent.take();
         assert!(statements.len() <= 3, "{statements:#?}");
         assert_eq!(part.count, 1000);

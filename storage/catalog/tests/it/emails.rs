@@ -2,7 +2,7 @@
 
 use crate::test_env::{TestEnv, blame, field};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, ChangeError, NewInvite, NewUser};
+use millrace_catalog::{Catalog, ChangeError, Invites, NewInvite, NewUser, Organizations, Users};
 
 on_both!(
     spellings_of_an_address_are_one_account,
@@ -46,15 +46,17 @@ async fn spellings_of_an_address_are_one_account(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let catalog = &env.catalog;
     for ways in WRITTEN {
-        let made = catalog.create_user(user(ways[0])).await.unwrap();
+        let made = Users::new(catalog).create(user(ways[0])).await.unwrap();
         for way in ways {
-            let again = catalog.create_user(user(way)).await;
+            let again = Users::new(catalog).create(user(way)).await;
             assert!(matches!(again, Err(ChangeError::EmailTaken(_))), "{way}");
-            let found = catalog.user_by_email(way).await.unwrap();
+            let found = Users::new(catalog).by_email(way).await.unwrap();
             assert_eq!(found.as_ref(), Some(&made), "{way}");
         }
     }
-    let bad = catalog.create_user(user("a@xn--\u{80}.example")).await;
+    let bad = Users::new(catalog)
+        .create(user("a@xn--\u{80}.example"))
+        .await;
     assert!(matches!(bad, Err(ChangeError::BadEmail(_))), "{bad:?}");
 }
 
@@ -63,9 +65,8 @@ async fn an_invite_is_mailed_to_the_normal_form_of_its_address(database: TestDat
     for ways in WRITTEN {
         let mut last = None;
         for way in ways {
-            let sent = env
-                .catalog
-                .create_invite(&env.owner, env.organization, NewInvite::to(way))
+            let sent = Invites::new(&env.catalog)
+                .create(&env.owner, env.organization, NewInvite::to(way))
                 .await
                 .unwrap();
             let record = sent.invite.record;
@@ -76,9 +77,8 @@ async fn an_invite_is_mailed_to_the_normal_form_of_its_address(database: TestDat
         }
     }
     let bad = NewInvite::to("a@xn--\u{80}.example");
-    let refused = env
-        .catalog
-        .create_invite(&env.owner, env.organization, bad)
+    let refused = Invites::new(&env.catalog)
+        .create(&env.owner, env.organization, bad)
         .await;
     assert_eq!(blame(refused), field("invalid_input", "target_email"));
 }
@@ -86,7 +86,7 @@ async fn an_invite_is_mailed_to_the_normal_form_of_its_address(database: TestDat
 async fn addresses_from_older_schemas_are_normalised(database: TestDatabase) {
     let old = database.open_old(BEFORE).await.unwrap();
     let system = millrace_catalog::Actor::system();
-    let acme = old.create_organization(&system, "Acme", None).await;
+    let acme = Organizations::new(&old).create(&system, "Acme", None).await;
     acme.unwrap();
     old.close().await.unwrap();
     let uuid = millrace_catalog::testing::random_uuid(&database);

@@ -4,7 +4,7 @@ use crate::contention::{holding, until_one_waits};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::limits::ENDED_KEYS_PER_USER_MAX;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{Caller, OwnKeyChange, UtcTime};
+use millrace_catalog::{Caller, Cleanup, OwnKeyChange, PersonalKeys, UtcTime};
 use millrace_rows::Micros;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub fn set_day(env: &TestEnv, day: i64) {
 async fn prune(env: &TestEnv) -> Vec<u64> {
     let mut pieces = Vec::new();
     loop {
-        match env.catalog.prune_keys(KEPT).await.unwrap() {
+        match Cleanup::new(&env.catalog).prune_keys(KEPT).await.unwrap() {
             0 => return pieces,
             rows => pieces.push(rows),
         }
@@ -74,7 +74,7 @@ async fn ended_keys_are_deleted_after_their_time_in_pieces(database: TestDatabas
         add_ended(&database, env.ann.id, 3_000, column, START.0).await;
     }
     set_day(&env, 1);
-    let revoked = env.catalog.delete_own_key(&ann, other.key_id);
+    let revoked = PersonalKeys::new(&env.catalog).delete_own(&ann, other.key_id);
     revoked.await.unwrap();
     set_day(&env, 89);
     assert_eq!(prune(&env).await, [0; 0]);
@@ -86,7 +86,10 @@ async fn ended_keys_are_deleted_after_their_time_in_pieces(database: TestDatabas
     assert_eq!(labels(&database, env.ann.id).await.len(), 3);
     env.clock.set(Micros(START.0 + 91 * DAY_MICROS + 1));
     assert_eq!(prune(&env).await, [1, 1]);
-    let left = env.catalog.own_keys(&ann, FIRST).await.unwrap();
+    let left = PersonalKeys::new(&env.catalog)
+        .list_own(&ann, FIRST)
+        .await
+        .unwrap();
     assert_eq!((left.count, left.rows[0].id), (1, ann.key_id));
 }
 
@@ -98,11 +101,18 @@ async fn an_expired_key_that_works_again_stays(database: TestDatabase) {
         expires_at: Some(None),
         ..OwnKeyChange::default()
     };
-    let changed = env.catalog.update_own_key(&ann, brief.key_id, for_ever);
+    let changed = PersonalKeys::new(&env.catalog).update_own(&ann, brief.key_id, for_ever);
     changed.await.unwrap();
     set_day(&env, 1_000);
     assert_eq!(prune(&env).await, [0; 0]);
-    assert_eq!(env.catalog.own_keys(&ann, FIRST).await.unwrap().count, 2);
+    assert_eq!(
+        PersonalKeys::new(&env.catalog)
+            .list_own(&ann, FIRST)
+            .await
+            .unwrap()
+            .count,
+        2
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,7 +124,7 @@ async fn an_expired_key_that_works_again_meanwhile_stays() {
     let revival = "UPDATE personal_api_keys SET expires_at = NULL";
     let revival = holding(&database, revival).await;
     let catalog = env.catalog.clone();
-    let pruned = tokio::spawn(async move { catalog.prune_keys(KEPT).await });
+    let pruned = tokio::spawn(async move { Cleanup::new(&catalog).prune_keys(KEPT).await });
     until_one_waits(&database).await;
     revival.commit().await.unwrap();
     assert_eq!(pruned.await.unwrap().unwrap(), 0);
@@ -132,7 +142,7 @@ async fn a_new_key_replaces_the_first_of_a_thousand_that_ended(database: TestDat
     let ann = env.caller(&env.ann).await;
     let other = env.caller(&env.ann).await;
     assert_eq!(first().await, "expires_at 1", "one less than a thousand");
-    let revoked = env.catalog.delete_own_key(&ann, other.key_id);
+    let revoked = PersonalKeys::new(&env.catalog).delete_own(&ann, other.key_id);
     revoked.await.unwrap();
     for _ in 0..2 {
         env.caller(&env.ann).await;
@@ -146,8 +156,11 @@ async fn keys_are_found_by_an_index(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let ann = env.caller(&env.ann).await;
     let (counted, count) = env.catalog.counted();
-    counted.prune_keys(KEPT).await.unwrap();
-    counted.own_keys(&ann, FIRST).await.unwrap();
+    Cleanup::new(&counted).prune_keys(KEPT).await.unwrap();
+    PersonalKeys::new(&counted)
+        .list_own(&ann, FIRST)
+        .await
+        .unwrap();
     let statements = count.take();
     assert_eq!(statements.len(), 4, "{statements:?}");
     if !database.is_sqlite() {

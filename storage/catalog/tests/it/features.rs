@@ -5,8 +5,9 @@ use crate::fixture::Fixture;
 use crate::lock_order::new_migration;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, DomainChange, FEATURES, NewDomain, NewInvite, NewPlugin, NewRole,
-    PluginFamily, PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel, RoleChange,
+    Actor, ChangeError, DomainChange, Domains, FEATURES, HistoricalMigrations, Invites, NewDomain,
+    NewInvite, NewPlugin, NewRole, Organizations, PluginFamily, PluginFields, PluginWriter,
+    Plugins, ProjectAccess, ProjectAccessLevel, ProxyRecords, RoleChange, Roles,
 };
 
 on_both!(
@@ -40,10 +41,12 @@ impl WithoutFeatures {
         let fixture = Fixture::open(database).await;
         let member = fixture.member().await;
         let (catalog, actor, id) = (&fixture.catalog, &fixture.actor, fixture.organization_id);
-        let role = catalog.create_role(actor, id, NewRole::named("Role")).await;
-        let domain = catalog.create_domain(actor, id, NewDomain::named("a.example"));
+        let role = Roles::new(catalog)
+            .create(actor, id, NewRole::named("Role"))
+            .await;
+        let domain = Domains::new(catalog).create(actor, id, NewDomain::named("a.example"));
         let domain = domain.await.unwrap().id;
-        let proxy = catalog.create_proxy_record(actor, id, "e.a.example", "proxy.example");
+        let proxy = ProxyRecords::new(catalog).create(actor, id, "e.a.example", "proxy.example");
         let proxy = proxy.await.unwrap().record.id;
         let writer = PluginWriter {
             actor,
@@ -51,11 +54,11 @@ impl WithoutFeatures {
             family: PluginFamily::Plugins,
             is_operator: false,
         };
-        let plugin = catalog.create_plugin(writer, plugin()).await;
+        let plugin = Plugins::new(catalog).create(writer, plugin()).await;
         let (role, plugin) = (role.unwrap().role.id, plugin.unwrap().plugin.id);
         let all = FEATURES.map(|feature| feature.key.to_owned());
         let operator = Actor::command_line();
-        let off = catalog.set_organization_features(&operator, id, &[], &all);
+        let off = Organizations::new(catalog).set_features(&operator, id, &[], &all);
         off.await.unwrap();
         Self {
             fixture,
@@ -91,28 +94,30 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
     let id = made.fixture.organization_id;
     let new = NewRole::named("Other");
     assert_eq!(
-        missing(catalog.create_role(actor, id, new).await),
+        missing(Roles::new(catalog).create(actor, id, new).await),
         "role_based_access"
     );
     let renamed = RoleChange {
         name: Some("Other".to_owned()),
         ..RoleChange::default()
     };
-    let changed = catalog.update_role(actor, id, made.role, renamed).await;
+    let changed = Roles::new(catalog)
+        .update(actor, id, made.role, renamed)
+        .await;
     assert_eq!(missing(changed), "role_based_access");
-    let given = catalog.add_role_member(actor, id, made.role, made.member.uuid);
+    let given = Roles::new(catalog).add_member(actor, id, made.role, made.member.uuid);
     assert_eq!(missing(given.await), "role_based_access");
 
-    let claimed = catalog.create_domain(actor, id, NewDomain::named("b.example"));
+    let claimed = Domains::new(catalog).create(actor, id, NewDomain::named("b.example"));
     assert_eq!(missing(claimed.await), "automatic_provisioning");
-    let changed = catalog.update_domain(actor, id, made.domain, DomainChange::default());
+    let changed = Domains::new(catalog).update(actor, id, made.domain, DomainChange::default());
     assert_eq!(missing(changed.await), "automatic_provisioning");
-    let proved = catalog.verify_domain(actor, id, made.domain, "a.example");
+    let proved = Domains::new(catalog).verify(actor, id, made.domain, "a.example");
     assert_eq!(missing(proved.await), "automatic_provisioning");
 
-    let proxy = catalog.create_proxy_record(actor, id, "f.a.example", "proxy.example");
+    let proxy = ProxyRecords::new(catalog).create(actor, id, "f.a.example", "proxy.example");
     assert_eq!(missing(proxy.await), "managed_reverse_proxy");
-    let asked = catalog.request_historical_migration(actor, id, new_migration());
+    let asked = HistoricalMigrations::new(catalog).request(actor, id, new_migration());
     assert_eq!(missing(asked.await), "historical_migrations");
     let invite = NewInvite {
         private_project_access: vec![ProjectAccess {
@@ -121,19 +126,25 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
         }],
         ..NewInvite::to("new@example.org")
     };
-    let invited = catalog.create_invite(actor, id, invite.clone()).await;
+    let invited = Invites::new(catalog)
+        .create(actor, id, invite.clone())
+        .await;
     assert_eq!(missing(invited), "advanced_permissions");
-    let invited = catalog.create_invites(actor, id, vec![invite]).await;
+    let invited = Invites::new(catalog)
+        .create_all(actor, id, vec![invite])
+        .await;
     assert_eq!(missing(invited), "advanced_permissions");
 
     for family in [PluginFamily::Destinations, PluginFamily::Transformations] {
-        let new = catalog.create_plugin(made.writer(family), plugin()).await;
+        let new = Plugins::new(catalog)
+            .create(made.writer(family), plugin())
+            .await;
         assert_eq!(missing(new), "data_pipelines");
         let fields = PluginFields::default();
-        let changed = catalog.update_plugin(made.writer(family), made.plugin, fields);
+        let changed = Plugins::new(catalog).update(made.writer(family), made.plugin, fields);
         assert_eq!(missing(changed.await), "data_pipelines");
     }
-    let other = catalog.create_plugin(made.writer(PluginFamily::Plugins), plugin());
+    let other = Plugins::new(catalog).create(made.writer(PluginFamily::Plugins), plugin());
     assert_eq!(missing(other.await), "none");
     saml_needs_a_feature_of_its_own(&made).await;
 }
@@ -165,12 +176,18 @@ async fn ending_needs_no_feature(database: TestDatabase) {
     let made = WithoutFeatures::open(&database).await;
     let (catalog, actor) = (&made.fixture.catalog, &made.fixture.actor);
     let id = made.fixture.organization_id;
-    catalog.delete_role(actor, id, made.role).await.unwrap();
-    catalog.delete_domain(actor, id, made.domain).await.unwrap();
-    let deleted = catalog.delete_proxy_record(actor, id, made.proxy);
+    Roles::new(catalog)
+        .delete(actor, id, made.role)
+        .await
+        .unwrap();
+    Domains::new(catalog)
+        .delete(actor, id, made.domain)
+        .await
+        .unwrap();
+    let deleted = ProxyRecords::new(catalog).delete(actor, id, made.proxy);
     deleted.await.unwrap();
-    let deleted = catalog.delete_plugin(made.writer(PluginFamily::Plugins), made.plugin);
+    let deleted = Plugins::new(catalog).delete(made.writer(PluginFamily::Plugins), made.plugin);
     deleted.await.unwrap();
-    let invited = catalog.create_invite(actor, id, NewInvite::to("new@example.org"));
+    let invited = Invites::new(catalog).create(actor, id, NewInvite::to("new@example.org"));
     invited.await.unwrap();
 }

@@ -2,8 +2,8 @@
 
 use millrace_catalog::testing::{SourcesInProcess, TestDatabase};
 use millrace_catalog::{
-    ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog, Level, NewUser,
-    PageRequest, User,
+    ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions, Catalog,
+    Level, NewUser, Organizations, PageRequest, PersonalKeys, Projects, User, Users,
 };
 use millrace_rows::{Clock, Micros, ProjectId, TestClock};
 use std::sync::Arc;
@@ -38,13 +38,20 @@ impl Fixture {
         let options = BootstrapOptions::default();
         let made = catalog.bootstrap(options).await.unwrap().unwrap();
         let key = made.personal_api_key.expose();
-        let caller = catalog.authenticate(key).await.unwrap().unwrap();
+        let caller = PersonalKeys::new(&catalog)
+            .authenticate(key)
+            .await
+            .unwrap()
+            .unwrap();
         let actor = caller.actor();
-        let foreign = catalog
-            .create_organization(&actor, "Foreign", None)
+        let foreign = Organizations::new(&catalog)
+            .create(&actor, "Foreign", None)
             .await
             .unwrap();
-        let projects = catalog.list_projects(Some(foreign.id)).await.unwrap();
+        let projects = Projects::new(&catalog)
+            .list_all(Some(foreign.id))
+            .await
+            .unwrap();
         Self {
             catalog,
             clock,
@@ -63,7 +70,7 @@ impl Fixture {
             first_name: "Mia".to_owned(),
             last_name: String::new(),
         };
-        let user = self.catalog.create_user(new).await.unwrap();
+        let user = Users::new(&self.catalog).create(new).await.unwrap();
         let organization_id = self.organization_id;
         let added = self
             .catalog
@@ -88,6 +95,10 @@ impl Fixture {
             scopes: vec![scope],
             item_id: None,
         };
-        self.catalog.list_activity(&filter, ALL).await.unwrap().rows
+        ActivityLog::new(&self.catalog)
+            .list(&filter, ALL)
+            .await
+            .unwrap()
+            .rows
     }
 }

@@ -4,7 +4,8 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, Actor, ChangeError, HistoricalDecision, HistoricalGrant, HistoricalMigration,
-    Level, MigrationState, NewHistoricalMigration, NewUser,
+    HistoricalMigrations, Level, Members, MigrationState, NewHistoricalMigration, NewUser,
+    Organizations, Users,
 };
 use uuid::Uuid;
 
@@ -35,7 +36,7 @@ fn approval() -> HistoricalDecision {
 
 async fn request(fixture: &Fixture) -> HistoricalMigration {
     let (catalog, id) = (&fixture.catalog, fixture.organization_id);
-    let made = catalog.request_historical_migration(&fixture.actor, id, new_migration());
+    let made = HistoricalMigrations::new(catalog).request(&fixture.actor, id, new_migration());
     made.await.unwrap()
 }
 
@@ -45,9 +46,7 @@ async fn decide(
     decision: HistoricalDecision,
 ) -> Result<HistoricalMigration, ChangeError> {
     let operator = Actor::command_line();
-    let decided = fixture
-        .catalog
-        .decide_historical_migration(&operator, None, id, decision);
+    let decided = HistoricalMigrations::new(&fixture.catalog).decide(&operator, None, id, decision);
     decided.await
 }
 
@@ -62,32 +61,35 @@ async fn a_request_without_a_project_is_for_the_first_project(database: TestData
     assert_eq!((made.events_imported, made.decided_at), (0, None));
     let mut there = new_migration();
     there.project_id = Some(fixture.project_id);
-    catalog
-        .request_historical_migration(&fixture.actor, id, there.clone())
+    HistoricalMigrations::new(catalog)
+        .request(&fixture.actor, id, there.clone())
         .await
         .unwrap();
     assert_eq!(
-        catalog
-            .list_historical_migrations(id, ALL)
+        HistoricalMigrations::new(catalog)
+            .list(id, ALL)
             .await
             .unwrap()
             .count,
         2
     );
     assert_eq!(
-        catalog.historical_migration(id, made.id).await.unwrap(),
+        HistoricalMigrations::new(catalog)
+            .get(id, made.id)
+            .await
+            .unwrap(),
         Some(made.clone())
     );
     let foreign = fixture.foreign_id;
     assert_eq!(
-        catalog
-            .historical_migration(foreign, made.id)
+        HistoricalMigrations::new(catalog)
+            .get(foreign, made.id)
             .await
             .unwrap(),
         None
     );
-    let error = catalog
-        .request_historical_migration(&Actor::system(), foreign, there)
+    let error = HistoricalMigrations::new(catalog)
+        .request(&Actor::system(), foreign, there)
         .await;
     let violation = error.unwrap_err().violation().unwrap();
     assert_eq!(
@@ -119,9 +121,7 @@ async fn bad_requests_are_refused_with_the_field_at_fault(database: TestDatabase
         let mut new = new_migration();
         spoil(&mut new);
         let id = fixture.organization_id;
-        let refused = fixture
-            .catalog
-            .request_historical_migration(&fixture.actor, id, new);
+        let refused = HistoricalMigrations::new(&fixture.catalog).request(&fixture.actor, id, new);
         let violation = refused.await.unwrap_err().violation().unwrap();
         assert_eq!(
             (violation.field.as_deref(), violation.code),
@@ -145,7 +145,7 @@ async fn decisions_follow_the_state_machine(database: TestDatabase) {
         (MigrationState::Rejected, Some("too much"))
     );
     assert!(rejected.decided_at.is_some());
-    let finish = || catalog.finish_historical_migration(&fixture.actor, id, made.id);
+    let finish = || HistoricalMigrations::new(catalog).finish(&fixture.actor, id, made.id);
     let violation = finish().await.unwrap_err().violation().unwrap();
     assert_eq!(
         (violation.field.as_deref(), violation.code),
@@ -195,8 +195,8 @@ async fn the_operator_grants_by_project(database: TestDatabase) {
     };
     let operator = Actor::command_line();
     let open = request(&fixture).await;
-    let granted = catalog
-        .grant_historical_migration(&operator, grant.clone())
+    let granted = HistoricalMigrations::new(catalog)
+        .grant(&operator, grant.clone())
         .await
         .unwrap();
     assert_eq!(
@@ -204,14 +204,14 @@ async fn the_operator_grants_by_project(database: TestDatabase) {
         (open.id, 99),
         "the open request is meant"
     );
-    let second = catalog
-        .grant_historical_migration(&operator, grant.clone())
+    let second = HistoricalMigrations::new(catalog)
+        .grant(&operator, grant.clone())
         .await
         .unwrap();
     assert_ne!(second.id, open.id);
     assert_eq!(second.state, MigrationState::Approved);
-    let all = catalog
-        .list_all_historical_migrations(Some(MigrationState::Approved))
+    let all = HistoricalMigrations::new(catalog)
+        .list_all(Some(MigrationState::Approved))
         .await
         .unwrap();
     assert_eq!(all.len(), 2);
@@ -219,7 +219,9 @@ async fn the_operator_grants_by_project(database: TestDatabase) {
         project_id: millrace_rows::ProjectId(4711),
         ..grant
     };
-    let refused = catalog.grant_historical_migration(&operator, nowhere).await;
+    let refused = HistoricalMigrations::new(catalog)
+        .grant(&operator, nowhere)
+        .await;
     assert!(
         matches!(refused, Err(ChangeError::NotFound { .. })),
         "{refused:?}"
@@ -234,31 +236,31 @@ async fn an_actor_whose_access_ended_meanwhile_changes_nothing(database: TestDat
         email: "mia@example.com".to_owned(),
         ..NewUser::default()
     };
-    let mia = catalog.create_user(new).await.unwrap();
+    let mia = Users::new(catalog).create(new).await.unwrap();
     let actor = Actor::user(&mia, None);
     for level in [None, Some(Level::Member), Some(Level::Administrator)] {
         match level {
             None => (),
             Some(Level::Member) => drop(catalog.add_member(id, mia.id, Level::Member).await),
             Some(level) => {
-                let set = catalog.set_member_level(&fixture.actor, id, mia.uuid, level);
+                let set = Members::new(catalog).set_level(&fixture.actor, id, mia.uuid, level);
                 set.await.unwrap();
             }
         }
-        let asked = catalog.request_historical_migration(&actor, id, new_migration());
+        let asked = HistoricalMigrations::new(catalog).request(&actor, id, new_migration());
         let asked = asked.await.map(drop);
-        let finished = catalog.finish_historical_migration(&actor, id, made.id);
+        let finished = HistoricalMigrations::new(catalog).finish(&actor, id, made.id);
         for outcome in [asked, finished.await.map(drop)] {
             let refused = matches!(outcome, Err(ChangeError::Forbidden(_)));
             assert_eq!(refused, level < Some(Level::Administrator), "{outcome:?}");
         }
     }
-    catalog
-        .delete_organization(&fixture.actor, id)
+    Organizations::new(catalog)
+        .delete(&fixture.actor, id)
         .await
         .unwrap();
-    let late = catalog.request_historical_migration(&fixture.actor, id, new_migration());
-    let decided = catalog.decide_historical_migration(&actor, Some(id), made.id, approval());
+    let late = HistoricalMigrations::new(catalog).request(&fixture.actor, id, new_migration());
+    let decided = HistoricalMigrations::new(catalog).decide(&actor, Some(id), made.id, approval());
     for outcome in [late.await, decided.await] {
         let is_gone = matches!(outcome, Err(ChangeError::NotFound { .. }));
         assert!(is_gone, "{outcome:?}");

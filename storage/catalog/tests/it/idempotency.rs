@@ -2,7 +2,7 @@
 
 use crate::test_env::{DAY_MICROS, START, TestEnv};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{IdempotencyClaim, ResponseOwners, StoredResponse};
+use millrace_catalog::{IdempotencyClaim, IdempotencyKeys, ResponseOwners, StoredResponse};
 use millrace_rows::Micros;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -23,7 +23,7 @@ const NOBODY: ResponseOwners = ResponseOwners {
 };
 
 async fn claim(env: &TestEnv, id: &str, hash: &str) -> IdempotencyClaim {
-    let claimed = env.catalog.claim_idempotency_key(id, hash, NOBODY);
+    let claimed = IdempotencyKeys::new(&env.catalog).claim(id, hash, NOBODY);
     claimed.await.unwrap()
 }
 
@@ -36,14 +36,12 @@ async fn claimed(env: &TestEnv, id: &str, hash: &str) -> Uuid {
 }
 
 async fn keep(env: &TestEnv, id: &str, name: Uuid, status: u16, body: &str) {
-    let kept = env
-        .catalog
-        .keep_idempotent_answer(id, name, NOBODY, status, body);
+    let kept = IdempotencyKeys::new(&env.catalog).keep_answer(id, name, NOBODY, status, body);
     kept.await.unwrap();
 }
 
 async fn release(env: &TestEnv, id: &str, name: Uuid) {
-    let released = env.catalog.release_idempotency_key(id, name);
+    let released = IdempotencyKeys::new(&env.catalog).release(id, name);
     released.await.unwrap();
 }
 
@@ -56,7 +54,7 @@ fn done(status: u16, body: &str) -> IdempotencyClaim {
 
 async fn a_claim_goes_from_new_over_in_progress_to_done(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
-    let answered = |hash| env.catalog.idempotent_answer("a", hash);
+    let answered = |hash| IdempotencyKeys::new(&env.catalog).answer("a", hash);
     assert_eq!(answered("1").await.unwrap(), None);
     let name = claimed(&env, "a", "1").await;
     assert_eq!(claim(&env, "a", "1").await, IdempotencyClaim::InProgress);
@@ -114,7 +112,10 @@ async fn claims_lapse_and_responses_expire(database: TestDatabase) {
     ];
     for (after, id, expected) in table {
         env.clock.set(Micros(START.0 + after));
-        let answered = env.catalog.idempotent_answer(id, "1").await.unwrap();
+        let answered = IdempotencyKeys::new(&env.catalog)
+            .answer(id, "1")
+            .await
+            .unwrap();
         assert_eq!(answered, expected, "{after}");
         match expected {
             Some(expected) => assert_eq!(claim(&env, id, "1").await, expected, "{after}"),
@@ -129,7 +130,7 @@ async fn only_one_of_many_concurrent_claims_is_new(database: TestDatabase) {
     for _ in 0..32 {
         let catalog = env.catalog.clone();
         tasks.spawn(async move {
-            let claimed = catalog.claim_idempotency_key("a", "1", NOBODY);
+            let claimed = IdempotencyKeys::new(&catalog).claim("a", "1", NOBODY);
             claimed.await.unwrap()
         });
     }

@@ -4,8 +4,8 @@
 use crate::test_env::START;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Catalog, ChangeError, NodeStart, NodeStarts, NodeState, Published, RegisterError, UtcTime,
-    Watermarks,
+    Catalog, ChangeError, NodeStart, NodeStarts, NodeState, Nodes, Published, RegisterError,
+    UtcTime, Watermarks,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ async fn open(database: &TestDatabase) -> (Catalog, TestClock) {
 
 async fn register(catalog: &Catalog, name: &str) -> Option<UtcTime> {
     let starts = NodeStarts::default();
-    let registered = catalog.register_ingest_node(name, "host", &starts);
+    let registered = Nodes::new(catalog).register(name, "host", &starts);
     registered.await.unwrap()
 }
 
@@ -47,13 +47,13 @@ async fn publish(catalog: &Catalog, name: &str, watermark: UtcTime) {
 
 async fn try_to_publish(catalog: &Catalog, name: &str, watermark: Option<UtcTime>) -> Published {
     let starts = NodeStarts::default();
-    let published = catalog.publish_watermarks(name, &starts, watermark.map(Watermarks::of));
+    let published = Nodes::new(catalog).publish(name, &starts, watermark.map(Watermarks::of));
     published.await.unwrap()
 }
 
 async fn stop(catalog: &Catalog, name: &str, watermark: UtcTime) {
     let starts = NodeStarts::default();
-    let stopped = catalog.stop_ingest_node(name, &starts, watermark);
+    let stopped = Nodes::new(catalog).stop(name, &starts, watermark);
     stopped.await.unwrap();
 }
 
@@ -73,7 +73,7 @@ fn after(before: i64) -> NodeStarts {
 }
 
 async fn exports(catalog: &Catalog) -> Option<UtcTime> {
-    catalog.exports_watermark().await.unwrap()
+    Nodes::new(catalog).exports_watermark().await.unwrap()
 }
 
 async fn nothing_may_run_before_every_node_has_published_a_watermark(database: TestDatabase) {
@@ -140,9 +140,9 @@ async fn a_registration_whose_answer_was_lost_is_taken_back(database: TestDataba
     }
     publish(&catalog, "runs", at(10)).await;
     for name in ["runs", "begins", "unknown"] {
-        catalog.take_back_ingest_node(name).await.unwrap();
+        Nodes::new(&catalog).take_back(name).await.unwrap();
     }
-    let nodes = catalog.ingest_nodes().await.unwrap();
+    let nodes = Nodes::new(&catalog).list().await.unwrap();
     let states: Vec<_> = nodes.iter().map(|node| (&*node.name, node.state)).collect();
     let expected = [("begins", NodeState::Stopped), ("runs", NodeState::Running)];
     assert_eq!(states, expected);
@@ -167,11 +167,11 @@ async fn person_updates_pass_ahead_of_other_rows_and_no_node_makes_one_below(
     let publish = async |name: &str, all, updates| {
         let (all, updates) = (at(all), at(updates));
         let watermarks = Some(Watermarks { all, updates });
-        let published = catalog.publish_watermarks(name, &starts, watermarks);
+        let published = Nodes::new(&catalog).publish(name, &starts, watermarks);
         published.await.unwrap()
     };
     let passed = async || {
-        let updates = catalog.updates_watermark().await.unwrap();
+        let updates = Nodes::new(&catalog).updates_watermark().await.unwrap();
         (exports(&catalog).await, updates)
     };
     register(&catalog, "a").await;
@@ -202,13 +202,13 @@ async fn a_deregistered_node_has_to_register_again(database: TestDatabase) {
         publish(&catalog, name, at(10)).await;
     }
     publish(&catalog, "a", at(20)).await;
-    catalog.deregister_ingest_node("b").await.unwrap();
+    Nodes::new(&catalog).deregister("b").await.unwrap();
     assert_eq!(exports(&catalog).await, Some(at(20)));
     let known = try_to_publish(&catalog, "b", Some(at(30))).await;
     assert_eq!(known, Published::Unknown);
     assert_eq!(register(&catalog, "b").await, Some(at(20)));
     assert_eq!(exports(&catalog).await, None);
-    let error = catalog.deregister_ingest_node("c").await.unwrap_err();
+    let error = Nodes::new(&catalog).deregister("c").await.unwrap_err();
     assert!(matches!(error, ChangeError::NotFound { .. }), "{error:?}");
 }
 
@@ -217,7 +217,7 @@ async fn exports_of_a_copied_catalog_do_not_wait_for_the_originals_nodes(databas
     register(&catalog, "a").await;
     publish(&catalog, "a", at(10)).await;
     register(&catalog, "b").await;
-    catalog.deregister_ingest_nodes().await.unwrap();
+    Nodes::new(&catalog).deregister_all().await.unwrap();
     assert_eq!(exports(&catalog).await, Some(at(10)));
     assert_eq!(register(&catalog, "c").await, Some(at(10)));
 }
@@ -225,15 +225,15 @@ async fn exports_of_a_copied_catalog_do_not_wait_for_the_originals_nodes(databas
 async fn the_process_that_started_last_has_the_name_and_the_other_is_told(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     let register = async |host: &str, starts: &NodeStarts| {
-        catalog.register_ingest_node("a", host, starts).await
+        Nodes::new(&catalog).register("a", host, starts).await
     };
     let publish = async |starts: &NodeStarts, watermark: Option<UtcTime>| {
         let watermarks = watermark.map(Watermarks::of);
-        let published = catalog.publish_watermarks("a", starts, watermarks).await;
+        let published = Nodes::new(&catalog).publish("a", starts, watermarks).await;
         published.unwrap()
     };
     let has_it = async |expected: &NodeStarts, host: &str| {
-        let node = catalog.ingest_node("a").await.unwrap().unwrap();
+        let node = Nodes::new(&catalog).get("a").await.unwrap().unwrap();
         assert_eq!((node.start(), &*node.host), (expected.own.clone(), host));
         node
     };
@@ -246,7 +246,10 @@ async fn the_process_that_started_last_has_the_name_and_the_other_is_told(databa
         let other = has_it(&second, "there").await;
         assert_eq!(told, Published::Taken(Box::new(other)));
     }
-    catalog.stop_ingest_node("a", &first, at(12)).await.unwrap();
+    Nodes::new(&catalog)
+        .stop("a", &first, at(12))
+        .await
+        .unwrap();
     let node = has_it(&second, "there").await;
     assert_eq!(
         (node.state, node.watermark),
@@ -257,15 +260,15 @@ async fn the_process_that_started_last_has_the_name_and_the_other_is_told(databa
     let refused = register("here", &first).await.unwrap_err();
     assert!(matches!(refused, RegisterError::Taken(other) if other.host == "there"));
     // It makes no difference that the other one ended.
-    catalog
-        .stop_ingest_node("a", &second, at(14))
+    Nodes::new(&catalog)
+        .stop("a", &second, at(14))
         .await
         .unwrap();
     assert!(matches!(publish(&first, None).await, Published::Taken(_)));
     assert_eq!(register("here", &third).await.unwrap(), Some(at(14)));
     has_it(&third, "here").await;
     // The name of a deregistered node is free.
-    catalog.deregister_ingest_node("a").await.unwrap();
+    Nodes::new(&catalog).deregister("a").await.unwrap();
     assert_eq!(publish(&third, None).await, Published::Unknown);
     register("here", &third).await.unwrap();
     assert_eq!(publish(&third, None).await, Published::Done);
@@ -277,7 +280,7 @@ async fn nodes_are_listed_with_their_times(database: TestDatabase) {
     register(&catalog, "a").await;
     clock.set(Micros(at(5).0));
     publish(&catalog, "b", at(4)).await;
-    let listed = catalog.ingest_nodes().await.unwrap();
+    let listed = Nodes::new(&catalog).list().await.unwrap();
     let listed: Vec<_> = listed
         .iter()
         .map(|it| (&*it.name, it.state, it.watermark, it.published_at))
@@ -289,7 +292,7 @@ async fn nodes_are_listed_with_their_times(database: TestDatabase) {
     assert_eq!(listed, expected);
     clock.set(Micros(at(9).0));
     register(&catalog, "b").await;
-    let b = catalog.ingest_nodes().await.unwrap().remove(1);
+    let b = Nodes::new(&catalog).list().await.unwrap().remove(1);
     assert_eq!((b.started_at, b.watermark), (at(9), Some(at(4))));
     assert_eq!((b.state, &*b.host), (NodeState::Running, "host"));
 }
@@ -303,18 +306,18 @@ async fn only_a_node_that_counts_may_start_while_the_catalog_cannot_be_written()
     let lock = database.lock_sqlite().await.unwrap();
     let starts = after(0);
     let (old, new) = tokio::join!(
-        catalog.register_ingest_node("a", "host", &starts),
-        catalog.register_ingest_node("b", "host", &starts)
+        Nodes::new(&catalog).register("a", "host", &starts),
+        Nodes::new(&catalog).register("b", "host", &starts)
     );
     assert_eq!(old.unwrap(), Some(at(10)));
     new.unwrap_err();
     drop(lock);
     // It publishes its watermark once the database can be written.
     let later = Some(Watermarks::of(at(20)));
-    let published = catalog.publish_watermarks("a", &starts, later).await;
+    let published = Nodes::new(&catalog).publish("a", &starts, later).await;
     assert_eq!(published.unwrap(), Published::Unnoted);
-    let registered = catalog.register_ingest_node("a", "host", &starts).await;
+    let registered = Nodes::new(&catalog).register("a", "host", &starts).await;
     assert_eq!(registered.unwrap(), Some(at(10)));
-    let published = catalog.publish_watermarks("a", &starts, later).await;
+    let published = Nodes::new(&catalog).publish("a", &starts, later).await;
     assert_eq!(published.unwrap(), Published::Done);
 }

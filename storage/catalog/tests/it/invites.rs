@@ -4,8 +4,8 @@ use crate::seed::{numbers, random_uuid};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, Level, NewInvite, NewProject, PageRequest, ProjectAccess,
-    ProjectAccessLevel, SentInvite,
+    Activity, ActivityScope, Actor, Invites, Level, Members, NewInvite, NewProject, Organizations,
+    PageRequest, ProjectAccess, ProjectAccessLevel, Projects, SentInvite,
 };
 use millrace_rows::{Clock, Micros};
 use uuid::Uuid;
@@ -26,12 +26,14 @@ on_both!(
 );
 
 async fn invite(env: &TestEnv, by: &Actor, new: NewInvite) -> SentInvite {
-    let made = env.catalog.create_invite(by, env.organization, new).await;
+    let made = Invites::new(&env.catalog)
+        .create(by, env.organization, new)
+        .await;
     made.unwrap()
 }
 
 async fn is_open(env: &TestEnv, sent: &SentInvite) -> bool {
-    let open = env.catalog.open_invite(sent.token.expose()).await;
+    let open = Invites::new(&env.catalog).open(sent.token.expose()).await;
     open.unwrap().is_some()
 }
 
@@ -69,22 +71,24 @@ async fn an_invite_is_stored_without_its_token(database: TestDatabase) {
         !text.contains(sent.token.expose()) && !text.contains(&kept.token_hash),
         "{text}"
     );
-    let listed = env
-        .catalog
-        .invites_of(env.organization, FIRST)
+    let listed = Invites::new(&env.catalog)
+        .list(env.organization, FIRST)
         .await
         .unwrap();
     assert_eq!((listed.count, &listed.rows[0]), (1, &sent.invite));
-    let open = env
-        .catalog
-        .open_invite(sent.token.expose())
+    let open = Invites::new(&env.catalog)
+        .open(sent.token.expose())
         .await
         .unwrap()
         .unwrap();
     assert_eq!((&open.record, &*open.organization_name), (kept, "Acme"));
     for wrong in ["", "x", &kept.id.to_string(), &kept.token_hash] {
         assert!(
-            env.catalog.open_invite(wrong).await.unwrap().is_none(),
+            Invites::new(&env.catalog)
+                .open(wrong)
+                .await
+                .unwrap()
+                .is_none(),
             "{wrong}"
         );
     }
@@ -119,15 +123,13 @@ async fn malformed_invites_are_refused(database: TestDatabase) {
         ),
     ];
     for (new, expected) in table {
-        let refused = env
-            .catalog
-            .create_invite(&env.owner, env.organization, new)
+        let refused = Invites::new(&env.catalog)
+            .create(&env.owner, env.organization, new)
             .await;
         assert_eq!(blame(refused), expected);
     }
-    let listed = env
-        .catalog
-        .invites_of(env.organization, FIRST)
+    let listed = Invites::new(&env.catalog)
+        .list(env.organization, FIRST)
         .await
         .unwrap();
     assert_eq!(listed.count, 0);
@@ -161,12 +163,12 @@ async fn nobody_invites_above_their_own_level(database: TestDatabase) {
             level,
             ..NewInvite::to(&format!("new{number}@example.com"))
         };
-        let made = catalog.create_invite(&by, here, new).await;
+        let made = Invites::new(catalog).create(&by, here, new).await;
         if allowed {
             let sent = made.unwrap();
             // Nor does a new link hand out a level above one's own.
             let (id, member) = (sent.invite.record.id, actor(&member));
-            let again = catalog.resend_invite(&member, here, id, true).await;
+            let again = Invites::new(catalog).resend(&member, here, id, true).await;
             assert_eq!(again.is_ok(), level == Level::Member, "case {number}");
         } else {
             assert_eq!(blame(made).0, "permission_denied", "case {number}");
@@ -179,19 +181,19 @@ async fn projects_of_an_invite_are_the_organizations_with_levels_up_to_the_invit
 ) {
     let env = TestEnv::new(&database).await;
     let (catalog, here) = (&env.catalog, env.organization);
-    let own = catalog
-        .list_projects(Some(here))
+    let own = Projects::new(catalog)
+        .list_all(Some(here))
         .await
         .unwrap()
         .remove(0)
         .id;
-    let other = catalog
-        .create_organization(&env.owner, "Other", None)
+    let other = Organizations::new(catalog)
+        .create(&env.owner, "Other", None)
         .await
         .unwrap();
     let foreign = NewProject::named("Foreign");
-    let foreign = catalog
-        .create_project(&Actor::command_line(), other.id, foreign)
+    let foreign = Projects::new(catalog)
+        .create(&Actor::command_line(), other.id, foreign)
         .await;
     let foreign = foreign.unwrap().id;
     let member = env.user("member").await;
@@ -220,7 +222,7 @@ async fn projects_of_an_invite_are_the_organizations_with_levels_up_to_the_invit
             private_project_access: access.clone(),
             ..NewInvite::to("bob@example.com")
         };
-        let made = catalog.create_invite(by, here, new).await;
+        let made = Invites::new(catalog).create(by, here, new).await;
         if allowed {
             assert_eq!(made.unwrap().invite.record.private_project_access.0, access);
         } else {
@@ -239,9 +241,8 @@ async fn an_older_invite_of_the_address_is_replaced(database: TestDatabase) {
     assert_ne!(newer.invite.record.id, older.invite.record.id);
     assert!(!is_open(&env, &older).await);
     assert!(is_open(&env, &newer).await);
-    let listed = env
-        .catalog
-        .invites_of(env.organization, FIRST)
+    let listed = Invites::new(&env.catalog)
+        .list(env.organization, FIRST)
         .await
         .unwrap();
     assert_eq!(listed.count, 1);
@@ -270,8 +271,10 @@ async fn nobody_replaces_an_invite_above_their_own_level(database: TestDatabase)
             for (by, own) in &people {
                 let case = format!("{own} over {level}, {days} days old");
                 let member = at(Level::Member);
-                let one = catalog.create_invite(by, here, member.clone()).await;
-                let many = catalog.create_invites(by, here, vec![member]).await;
+                let one = Invites::new(catalog).create(by, here, member.clone()).await;
+                let many = Invites::new(catalog)
+                    .create_all(by, here, vec![member])
+                    .await;
                 let is_allowed = *own >= level;
                 assert_eq!(
                     (one.is_ok(), many.is_ok()),
@@ -286,12 +289,15 @@ async fn nobody_replaces_an_invite_above_their_own_level(database: TestDatabase)
                     assert!(refused.contains("above yours"), "{case}: {refused}");
                 }
             }
-            let listed = catalog.invites_of(here, FIRST).await.unwrap();
+            let listed = Invites::new(catalog).list(here, FIRST).await.unwrap();
             assert_eq!(listed.rows.len(), 1, "{level}");
             assert_eq!(listed.rows[0].record.id, older.invite.record.id);
         }
         let id = older.invite.record.id;
-        catalog.delete_invite(&env.owner, here, id).await.unwrap();
+        Invites::new(catalog)
+            .delete(&env.owner, here, id)
+            .await
+            .unwrap();
     }
 }
 
@@ -334,16 +340,21 @@ async fn bulk_invites_are_all_or_nothing_and_name_the_item_at_fault(database: Te
         ),
     ];
     for (new, expected) in table {
-        let refused = catalog.create_invites(&env.owner, here, new).await;
+        let refused = Invites::new(catalog)
+            .create_all(&env.owner, here, new)
+            .await;
         assert_eq!(blame(refused), expected);
-        assert_eq!(catalog.invites_of(here, FIRST).await.unwrap().count, 0);
+        assert_eq!(
+            Invites::new(catalog).list(here, FIRST).await.unwrap().count,
+            0
+        );
     }
-    let made = catalog
-        .create_invites(&env.owner, here, good(20))
+    let made = Invites::new(catalog)
+        .create_all(&env.owner, here, good(20))
         .await
         .unwrap();
     assert_eq!(made.len(), 20);
-    let listed = catalog.invites_of(here, FIRST).await.unwrap();
+    let listed = Invites::new(catalog).list(here, FIRST).await.unwrap();
     let listed: Vec<_> = listed
         .rows
         .into_iter()
@@ -355,8 +366,8 @@ async fn bulk_invites_are_all_or_nothing_and_name_the_item_at_fault(database: Te
         .collect();
     assert_eq!(listed, made, "in the order of the list");
     assert!(
-        catalog
-            .create_invites(&env.owner, here, Vec::new())
+        Invites::new(catalog)
+            .create_all(&env.owner, here, Vec::new())
             .await
             .unwrap()
             .is_empty()
@@ -372,13 +383,15 @@ async fn invites_expire_after_three_days_and_stay_listed(database: TestDatabase)
         (3 * DAY_MICROS, true),
     ] {
         env.clock.set(START.plus_micros(after));
-        let listed = env
-            .catalog
-            .invites_of(env.organization, FIRST)
+        let listed = Invites::new(&env.catalog)
+            .list(env.organization, FIRST)
             .await
             .unwrap();
         assert_eq!(listed.rows[0].is_expired, expired, "after {after}");
-        let open = env.catalog.open_invite(sent.token.expose()).await.unwrap();
+        let open = Invites::new(&env.catalog)
+            .open(sent.token.expose())
+            .await
+            .unwrap();
         assert_eq!(open.unwrap().is_expired, expired, "after {after}");
     }
 }
@@ -388,9 +401,8 @@ async fn a_new_link_invalidates_the_old_one(database: TestDatabase) {
     let old = invite(&env, &env.owner, NewInvite::to("bob@example.com")).await;
     env.clock.set(START.plus_micros(4 * DAY_MICROS));
     let id = old.invite.record.id;
-    let new = env
-        .catalog
-        .resend_invite(&env.owner, env.organization, id, true)
+    let new = Invites::new(&env.catalog)
+        .resend(&env.owner, env.organization, id, true)
         .await;
     let new = new.unwrap();
     assert!(!is_open(&env, &old).await);
@@ -401,9 +413,7 @@ async fn a_new_link_invalidates_the_old_one(database: TestDatabase) {
     assert_eq!(new.invite.record.expires_at.0, START.0 + 7 * DAY_MICROS);
     assert_eq!(new.invite.record.created_at, old.invite.record.created_at);
     let unknown = Uuid::now_v7();
-    let refused = env
-        .catalog
-        .resend_invite(&env.owner, env.organization, unknown, true);
+    let refused = Invites::new(&env.catalog).resend(&env.owner, env.organization, unknown, true);
     assert_eq!(blame(refused.await).0, "not_found");
 }
 
@@ -412,29 +422,32 @@ async fn any_member_deletes_an_invite_and_its_link_stops_working(database: TestD
     let (catalog, here) = (&env.catalog, env.organization);
     let bob = env.user("bob").await;
     let owner = Some(bob.id);
-    let theirs = catalog
-        .create_organization(&actor(&bob), "Bob's", owner)
+    let theirs = Organizations::new(catalog)
+        .create(&actor(&bob), "Bob's", owner)
         .await
         .unwrap()
         .id;
     let sent = invite(&env, &env.owner, NewInvite::to("new@example.com")).await;
     let id = sent.invite.record.id;
-    let refused = catalog.delete_invite(&actor(&bob), theirs, id).await;
+    let refused = Invites::new(catalog).delete(&actor(&bob), theirs, id).await;
     assert_eq!(blame(refused).0, "not_found");
-    let refused = catalog.delete_invite(&actor(&bob), here, id).await;
+    let refused = Invites::new(catalog).delete(&actor(&bob), here, id).await;
     assert_eq!(blame(refused).0, "permission_denied");
     catalog
         .add_member(here, bob.id, Level::Member)
         .await
         .unwrap();
-    catalog.delete_invite(&actor(&bob), here, id).await.unwrap();
+    Invites::new(catalog)
+        .delete(&actor(&bob), here, id)
+        .await
+        .unwrap();
     assert!(!is_open(&env, &sent).await);
     let entry = env.newest_entry().await;
     assert_eq!(
         (entry.scope, entry.activity),
         (ActivityScope::Invite, Activity::Deleted)
     );
-    let again = catalog.delete_invite(&actor(&bob), here, id).await;
+    let again = Invites::new(catalog).delete(&actor(&bob), here, id).await;
     assert_eq!(blame(again).0, "not_found");
 }
 
@@ -470,10 +483,14 @@ async fn a_demoted_member_loses_invites_above_the_new_level(database: TestDataba
     for (level, left) in steps {
         match level {
             Some(level) => {
-                let set = catalog.set_member_level(&env.owner, here, bob.uuid, level);
+                let set = Members::new(catalog).set_level(&env.owner, here, bob.uuid, level);
                 set.await.map(drop)
             }
-            None => catalog.remove_member(&env.owner, here, bob.uuid).await,
+            None => {
+                Members::new(catalog)
+                    .remove(&env.owner, here, bob.uuid)
+                    .await
+            }
         }
         .unwrap();
         assert_eq!(open().await, left, "{level:?}");
@@ -502,7 +519,10 @@ async fn a_list_of_1000_invites_takes_three_statements(database: TestDatabase) {
         limit: 1000,
         offset: 0,
     };
-    let listed = catalog.invites_of(env.organization, page).await.unwrap();
+    let listed = Invites::new(&catalog)
+        .list(env.organization, page)
+        .await
+        .unwrap();
     let statements = sent.take();
     assert!(statements.len() <= 3, "{statements:#?}");
     assert_eq!((listed.count, listed.rows.len()), (1000, 1000));

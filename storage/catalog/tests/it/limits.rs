@@ -8,7 +8,10 @@ use millrace_catalog::limits::{
     ROLE_MEMBERSHIPS_MAX, ROLES_MAX,
 };
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, ChangeError, NewDomain, NewHistoricalMigration, NewInvite, NewRole};
+use millrace_catalog::{
+    Actor, ChangeError, Domains, HistoricalMigrations, Invites, Members, NewDomain,
+    NewHistoricalMigration, NewInvite, NewRole, Organizations, Roles,
+};
 
 on_both!(
     roles_domains_and_migrations_of_an_organization_are_limited,
@@ -44,7 +47,7 @@ async fn roles_domains_and_migrations_of_an_organization_are_limited(database: T
     let columns = "id, organization_id, name, name_key, feature_flags_access_level, created_at";
     let values = "UUID, HERE, 'r' || i, 'r' || i, 37, i";
     fill(&database, ROLES_MAX - 1, "roles", columns, values).await;
-    let role = |name| catalog.create_role(actor, id, NewRole::named(name));
+    let role = |name| Roles::new(catalog).create(actor, id, NewRole::named(name));
     role("Last").await.unwrap();
     must_be_refused(ROLES_MAX, role("One more").await);
 
@@ -53,7 +56,7 @@ async fn roles_domains_and_migrations_of_an_organization_are_limited(database: T
     let values = "UUID, HERE, 'd' || i, 'x', false, '', i, i";
     let table = "organization_domains";
     fill(&database, DOMAINS_MAX - 1, table, columns, values).await;
-    let domain = |name| catalog.create_domain(actor, id, NewDomain::named(name));
+    let domain = |name| Domains::new(catalog).create(actor, id, NewDomain::named(name));
     domain("last.example").await.unwrap();
     must_be_refused(DOMAINS_MAX, domain("more.example").await);
 
@@ -77,7 +80,7 @@ async fn roles_domains_and_migrations_of_an_organization_are_limited(database: T
             total_events: 1,
             events_per_minute: 1,
         };
-        catalog.request_historical_migration(actor, id, new)
+        HistoricalMigrations::new(catalog).request(actor, id, new)
     };
     migration().await.unwrap();
     must_be_refused(HISTORICAL_MIGRATIONS_MAX, migration().await);
@@ -90,7 +93,9 @@ async fn role_memberships_of_an_organization_are_limited(database: TestDatabase)
     let columns = "id, organization_id, name, name_key, feature_flags_access_level, created_at";
     let values = "UUID, HERE, 'r' || i, 'r' || i, 37, i";
     fill(&database, 51, "roles", columns, values).await;
-    let role = catalog.create_role(actor, id, NewRole::named("Last")).await;
+    let role = Roles::new(catalog)
+        .create(actor, id, NewRole::named("Last"))
+        .await;
     let role = role.unwrap().role.id;
     let uuid = random_uuid(&database);
     let given = format!(
@@ -104,11 +109,15 @@ async fn role_memberships_of_an_organization_are_limited(database: TestDatabase)
         limit: 2,
         offset: 0,
     };
-    let members = catalog.members_of(id, None, page).await.unwrap().rows;
+    let members = Members::new(catalog)
+        .list(id, None, page)
+        .await
+        .unwrap()
+        .rows;
     let [one, other] = members.as_slice() else {
         panic!("{members:?}");
     };
-    let give = |uuid| catalog.add_role_member(actor, id, role, uuid);
+    let give = |uuid| Roles::new(catalog).add_member(actor, id, role, uuid);
     give(one.user.uuid).await.unwrap();
     must_be_refused(ROLE_MEMBERSHIPS_MAX, give(other.user.uuid).await);
 }
@@ -125,7 +134,7 @@ async fn invites_are_limited_and_one_may_be_replaced_at_the_limit(database: Test
         INVITE_VALUES,
     )
     .await;
-    let invite = |email| catalog.create_invite(actor, id, NewInvite::to(email));
+    let invite = |email| Invites::new(catalog).create(actor, id, NewInvite::to(email));
     invite("last@example.com").await.unwrap();
     must_be_refused(INVITES_MAX, invite("more@example.com").await);
     invite("last@example.com").await.unwrap();
@@ -135,7 +144,7 @@ async fn nobody_joins_an_organization_at_its_member_limit(database: TestDatabase
     let env = TestEnv::new(&database).await;
     let (catalog, actor, id) = (&env.catalog, &env.owner, env.organization);
     let invite = async |email: &str| {
-        let sent = catalog.create_invite(actor, id, NewInvite::to(email));
+        let sent = Invites::new(catalog).create(actor, id, NewInvite::to(email));
         sent.await.unwrap().token.expose().to_owned()
     };
     let tokens = [
@@ -149,11 +158,11 @@ async fn nobody_joins_an_organization_at_its_member_limit(database: TestDatabase
     add_members(&database, u32::try_from(MEMBERS_MAX - 2).unwrap()).await;
     let join = |token: &str| {
         let token = token.to_owned();
-        async move { catalog.accept_invite_as_new(&token, "A", "B").await }
+        async move { Invites::new(catalog).accept_as_new(&token, "A", "B").await }
     };
     join(&tokens[0]).await.unwrap();
     must_be_refused(MEMBERS_MAX, join(&tokens[1]).await);
-    let joined = catalog.accept_invite_as(&tokens[2], &bob).await;
+    let joined = Invites::new(catalog).accept_as(&tokens[2], &bob).await;
     must_be_refused(MEMBERS_MAX, joined);
     // A member who leaves makes room, and the invite still works.
     let last = "DELETE FROM organization_memberships WHERE user_id = (SELECT id FROM users WHERE \
@@ -179,7 +188,7 @@ async fn organizations_that_a_user_owns_are_limited(database: TestDatabase) {
          updated_at) SELECT {uuid}, id, {ann}, 15, 1, 1 FROM organizations WHERE name <> 'Acme'"
     );
     database.execute(&owned).await.unwrap();
-    let organization = |owner| catalog.create_organization(actor, "One", owner);
+    let organization = |owner| Organizations::new(catalog).create(actor, "One", owner);
     organization(Some(ann)).await.unwrap();
     must_be_refused(OWNED_ORGANIZATIONS_MAX, organization(Some(ann)).await);
     organization(None).await.unwrap();
@@ -216,13 +225,16 @@ async fn others_write_while_an_organization_at_its_limits_is_deleted(database: T
         rows().await,
         [MEMBERS_MAX, ROLE_MEMBERSHIPS_MAX, INVITES_MAX]
     );
-    let other = catalog.create_organization(&system, "Other", None).await;
+    let other = Organizations::new(catalog)
+        .create(&system, "Other", None)
+        .await;
     let other = other.unwrap().id;
     let (deleter, owner, id) = (env.catalog.clone(), env.owner.clone(), env.organization);
-    let deleted = tokio::spawn(async move { deleter.delete_organization(&owner, id).await });
+    let deleted =
+        tokio::spawn(async move { Organizations::new(&deleter).delete(&owner, id).await });
     for number in 0..ROLES_MAX {
         let name = format!("Role {number}");
-        let made = catalog.create_role(&system, other, NewRole::named(&name));
+        let made = Roles::new(catalog).create(&system, other, NewRole::named(&name));
         made.await.unwrap();
         if deleted.is_finished() {
             break;

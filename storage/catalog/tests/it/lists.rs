@@ -4,8 +4,10 @@ use crate::seed::{Sizes, add_lists};
 use crate::test_env::TestEnv;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, Caller, Catalog, ExportLogFilter, ExportPlace, PageRequest,
-    PluginFamily, RoleFilter, RunFilter,
+    ActivityFilter, ActivityLog, ActivityScope, Backfills, BatchExports, Caller, Catalog, Domains,
+    ExportLogFilter, ExportLogs, ExportPlace, ExportRuns, HistoricalMigrations, Invites, Members,
+    Organizations, PageRequest, PersonalKeys, PluginFamily, Plugins, Projects, ProxyRecords,
+    RoleFilter, Roles, RunFilter,
 };
 use uuid::Uuid;
 
@@ -47,7 +49,7 @@ impl LongLists {
     async fn new(database: &TestDatabase) -> Self {
         let env = TestEnv::new(database).await;
         let new = millrace_catalog::NewRole::named("Everybody");
-        let role = env.catalog.create_role(&env.owner, env.organization, new);
+        let role = Roles::new(&env.catalog).create(&env.owner, env.organization, new);
         let role = role.await.unwrap().role.id;
         let caller = env.caller(&env.ann).await;
         let sizes = Sizes {
@@ -79,29 +81,32 @@ impl LongLists {
             };
         }
         let all = RoleFilter::default();
-        list!("members", catalog.members_of(here, None, PAGE));
-        list!("invites", catalog.invites_of(here, PAGE));
-        list!("domains", catalog.domains_of(here, PAGE));
-        list!("roles", catalog.roles_of(here, &all, PAGE));
-        let members = catalog.role_members_of(here, self.role, PAGE);
+        list!("members", Members::new(catalog).list(here, None, PAGE));
+        list!("invites", Invites::new(catalog).list(here, PAGE));
+        list!("domains", Domains::new(catalog).list(here, PAGE));
+        list!("roles", Roles::new(catalog).list(here, &all, PAGE));
+        let members = Roles::new(catalog).members(here, self.role, PAGE);
         let members = async { members.await.map(Option::unwrap) };
         list!("role members", members);
         list!(
             "organizations",
-            catalog.organizations_of(&self.caller, PAGE)
+            Organizations::new(catalog).list_of(&self.caller, PAGE)
         );
-        list!("projects", catalog.projects_of(here, None, PAGE));
-        list!("keys", catalog.own_keys(&self.caller, PAGE));
-        list!("proxy records", catalog.list_proxy_records(here, PAGE));
-        let migrations = catalog.list_historical_migrations(here, PAGE);
+        list!("projects", Projects::new(catalog).list(here, None, PAGE));
+        list!(
+            "keys",
+            PersonalKeys::new(catalog).list_own(&self.caller, PAGE)
+        );
+        list!("proxy records", ProxyRecords::new(catalog).list(here, PAGE));
+        let migrations = HistoricalMigrations::new(catalog).list(here, PAGE);
         list!("historical migrations", migrations);
         list!(
             "plugins",
-            catalog.list_plugins(here, PluginFamily::Plugins, PAGE)
+            Plugins::new(catalog).list(here, PluginFamily::Plugins, PAGE)
         );
-        let unused = catalog.list_unused_plugins(here, PluginFamily::Plugins, PAGE);
+        let unused = Plugins::new(catalog).list_unused(here, PluginFamily::Plugins, PAGE);
         list!("unused plugins", unused);
-        let exporting = catalog.list_exporting_plugins(here, PluginFamily::Plugins, PAGE);
+        let exporting = Plugins::new(catalog).list_exporting(here, PluginFamily::Plugins, PAGE);
         list!("exporting plugins", exporting);
         for (scopes, item_id) in [
             (vec![], None),
@@ -112,22 +117,22 @@ impl LongLists {
                 scopes,
                 item_id,
             };
-            list!("activity", catalog.list_activity(&filter, PAGE));
+            list!("activity", ActivityLog::new(catalog).list(&filter, PAGE));
         }
         let place = ExportPlace {
             organization_id: here,
             project_id: None,
         };
-        list!("exports", catalog.list_batch_exports(place, PAGE));
-        let found = catalog.list_batch_exports(place, PAGE).await.unwrap();
+        list!("exports", BatchExports::new(catalog).list(place, PAGE));
+        let found = BatchExports::new(catalog).list(place, PAGE).await.unwrap();
         drop(self.sent.take());
         let export = found.rows[0].export.id;
-        let runs = catalog.list_export_runs(place, export, RunFilter::default(), PAGE);
+        let runs = ExportRuns::new(catalog).list(place, export, RunFilter::default(), PAGE);
         list!("runs", async { runs.await.map(Option::unwrap) });
-        let backfills = catalog.list_export_backfills(place, export, PAGE);
+        let backfills = Backfills::new(catalog).list(place, export, PAGE);
         list!("backfills", async { backfills.await.map(Option::unwrap) });
         let filter = ExportLogFilter::default();
-        let logs = catalog.list_export_logs(place, export, &filter, PAGE);
+        let logs = ExportLogs::new(catalog).list(place, export, &filter, PAGE);
         list!("logs", async { logs.await.map(Option::unwrap) });
         read
     }
@@ -153,8 +158,16 @@ async fn a_page_is_the_same_near_and_far_from_the_start(database: TestDatabase) 
         limit: 7,
         offset: 900,
     };
-    let whole = catalog.members_of(here, None, near).await.unwrap().rows;
-    let part = catalog.members_of(here, None, far).await.unwrap().rows;
+    let whole = Members::new(catalog)
+        .list(here, None, near)
+        .await
+        .unwrap()
+        .rows;
+    let part = Members::new(catalog)
+        .list(here, None, far)
+        .await
+        .unwrap()
+        .rows;
     assert_eq!(part, whole[900..907]);
     let all = ActivityFilter {
         organization_id: here,
@@ -166,8 +179,16 @@ async fn a_page_is_the_same_near_and_far_from_the_start(database: TestDatabase) 
         ..all.clone()
     };
     for filter in [all, some] {
-        let whole = catalog.list_activity(&filter, near).await.unwrap().rows;
-        let part = catalog.list_activity(&filter, far).await.unwrap().rows;
+        let whole = ActivityLog::new(catalog)
+            .list(&filter, near)
+            .await
+            .unwrap()
+            .rows;
+        let part = ActivityLog::new(catalog)
+            .list(&filter, far)
+            .await
+            .unwrap()
+            .rows;
         assert_eq!(part, whole[900..907]);
     }
 }

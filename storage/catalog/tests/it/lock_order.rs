@@ -4,10 +4,11 @@ use crate::fixture::Fixture;
 use crate::test_env::{TestEnv, actor};
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
-    DestinationType, ExportPlace, ExportWriter, HistoricalGrant, Level, NewHistoricalMigration,
-    NewPersonalKey, NewRun, ProjectChange, ProjectId, RunProgress, RunStatus, Scopes, SecretKey,
-    User, UtcTime,
+    Actor, Backfills, BatchExport, BatchExports, CatalogError, ChangeError, DestinationChange,
+    DestinationLimits, DestinationType, ExportPlace, ExportRuns, ExportWriter, HistoricalGrant,
+    HistoricalMigrations, Level, NewHistoricalMigration, NewPersonalKey, NewRun, Organizations,
+    PersonalKeys, ProjectChange, ProjectId, Projects, ProxyRecords, RunProgress, RunStatus, Scopes,
+    SecretKey, User, UtcTime,
 };
 use serde_json::Map;
 use std::sync::Arc;
@@ -63,7 +64,9 @@ async fn new_export(
         kind: Some(DestinationType::NoOp),
         config: Map::new(),
     });
-    let made = fixture.catalog.create_batch_export(writer, new).await?;
+    let made = BatchExports::new(&fixture.catalog)
+        .create(writer, new)
+        .await?;
     Ok(made.export)
 }
 
@@ -84,7 +87,7 @@ async fn make(
     let (catalog, system) = (&fixture.catalog, &Actor::system());
     match way {
         0 => {
-            let asked = catalog.request_historical_migration(system, id, new_migration());
+            let asked = HistoricalMigrations::new(catalog).request(system, id, new_migration());
             asked.await.map(drop)
         }
         1 => {
@@ -94,7 +97,7 @@ async fn make(
                 events_per_minute: 9,
                 note: None,
             };
-            let granted = catalog.grant_historical_migration(system, grant);
+            let granted = HistoricalMigrations::new(catalog).grant(system, grant);
             granted.await.map(drop)
         }
         2 => {
@@ -103,7 +106,7 @@ async fn make(
         }
         3 => {
             let domain = format!("{id}.example");
-            let made = catalog.create_proxy_record(system, id, &domain, "proxy.example");
+            let made = ProxyRecords::new(catalog).create(system, id, &domain, "proxy.example");
             made.await.map(drop)
         }
         4 => {
@@ -111,10 +114,10 @@ async fn make(
                 name: Some("Other".to_owned()),
                 ..ProjectChange::default()
             };
-            let changed = catalog.update_project(system, id, project_id, rename);
+            let changed = Projects::new(catalog).update(system, id, project_id, rename);
             changed.await.map(drop)
         }
-        _ => catalog.delete_project(system, id, project_id).await,
+        _ => Projects::new(catalog).delete(system, id, project_id).await,
     }
 }
 
@@ -122,9 +125,12 @@ async fn resources_are_created_while_their_organization_is_deleted(database: Tes
     let fixture = Arc::new(Fixture::open(&database).await);
     for _ in 0..ROUNDS {
         let system = Actor::system();
-        let organization = fixture.catalog.create_organization(&system, "Short", None);
+        let organization = Organizations::new(&fixture.catalog).create(&system, "Short", None);
         let id = organization.await.unwrap().id;
-        let projects = fixture.catalog.list_projects(Some(id)).await.unwrap();
+        let projects = Projects::new(&fixture.catalog)
+            .list_all(Some(id))
+            .await
+            .unwrap();
         let project_id = ProjectId(projects[0].id);
         let mut changes = JoinSet::new();
         for way in 0..6 {
@@ -134,7 +140,9 @@ async fn resources_are_created_while_their_organization_is_deleted(database: Tes
         let fixture = fixture.clone();
         changes.spawn(async move {
             let system = Actor::system();
-            fixture.catalog.delete_organization(&system, id).await
+            Organizations::new(&fixture.catalog)
+                .delete(&system, id)
+                .await
         });
         all_end_well(changes).await;
     }
@@ -147,9 +155,9 @@ async fn backfilled(fixture: &Fixture) -> (BatchExport, Uuid, Vec<Uuid>) {
     let export = export.await.unwrap();
     let (catalog, system) = (&fixture.catalog, &Actor::system());
     let own = place(fixture.organization_id);
-    let backfill = catalog.start_export_backfill(system, own, export.id, Default::default());
+    let backfill = Backfills::new(catalog).start(system, own, export.id, Default::default());
     let backfill = backfill.await.unwrap().id;
-    assert!(catalog.plan_export_backfill(backfill, 4).await.unwrap());
+    assert!(Backfills::new(catalog).plan(backfill, 4).await.unwrap());
     let mut runs = Vec::new();
     for hour in 1..=4 {
         let window = NewRun {
@@ -158,8 +166,8 @@ async fn backfilled(fixture: &Fixture) -> (BatchExport, Uuid, Vec<Uuid>) {
             data_interval_end: UtcTime(hour * 3_600_000_000),
         };
         runs.push(
-            catalog
-                .begin_export_run(export.id, window)
+            ExportRuns::new(catalog)
+                .begin(export.id, window)
                 .await
                 .unwrap()
                 .id,
@@ -183,9 +191,8 @@ fn ending(fixture: &Arc<Fixture>, runs: &[Uuid]) -> JoinSet<Result<(), ChangeErr
                 latest_error: None,
                 waits: false,
             };
-            let recorded = fixture
-                .catalog
-                .record_export_run(run, None, done, Duration::ZERO);
+            let recorded =
+                ExportRuns::new(&fixture.catalog).record(run, None, done, Duration::ZERO);
             recorded.await.map(drop)
         });
     }
@@ -202,11 +209,11 @@ async fn runs_end_while_their_backfill_is_cancelled(database: TestDatabase) {
         changes.spawn(async move {
             let system = Actor::system();
             let catalog = &canceller.catalog;
-            let cancelled = catalog.cancel_export_backfill(&system, own, export.id, backfill);
+            let cancelled = Backfills::new(catalog).cancel(&system, own, export.id, backfill);
             cancelled.await.map(drop)
         });
         all_end_well(changes).await;
-        let seen = fixture.catalog.export_backfill(own, export.id, backfill);
+        let seen = Backfills::new(&fixture.catalog).get(own, export.id, backfill);
         let seen = seen.await.unwrap().unwrap();
         assert_eq!(seen.finished_runs, 4, "each run ended once: {seen:?}");
     }
@@ -220,15 +227,14 @@ async fn runs_end_while_their_export_is_deleted(database: TestDatabase) {
         let own = place(fixture.organization_id);
         let planner = fixture.clone();
         changes.spawn(async move {
-            let planned = planner.catalog.plan_export_backfill(backfill, 5);
+            let planned = Backfills::new(&planner.catalog).plan(backfill, 5);
             planned.await.map(drop)
         });
         let deleter = fixture.clone();
         changes.spawn(async move {
             let system = Actor::system();
-            deleter
-                .catalog
-                .delete_batch_export(&system, own, export.id)
+            BatchExports::new(&deleter.catalog)
+                .delete(&system, own, export.id)
                 .await
         });
         all_end_well(changes).await;
@@ -254,7 +260,7 @@ async fn make_key(env: &TestEnv, user: &User) -> Result<(), ChangeError> {
         scoped_organizations: None,
     };
     let who = actor(user);
-    let made = env.catalog.create_personal_key(&who, new);
+    let made = PersonalKeys::new(&env.catalog).create(&who, new);
     made.await.map(drop)
 }
 
@@ -263,7 +269,7 @@ async fn keys_of_users_who_joined_in_opposite_orders_change_together(database: T
     let mut organizations = Vec::new();
     for number in 0..40 {
         let (system, name) = (Actor::system(), format!("Organization {number}"));
-        let made = env.catalog.create_organization(&system, &*name, None);
+        let made = Organizations::new(&env.catalog).create(&system, &*name, None);
         organizations.push(made.await.unwrap().id);
     }
     let mut users = Vec::new();

@@ -5,7 +5,7 @@ use crate::test_env::{FIRST, TestEnv, actor, blame};
 use Level::{Administrator, Member, Owner};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, Catalog, ChangeError, Level, PageRequest, User,
+    Activity, ActivityScope, Actor, Catalog, ChangeError, Level, Members, PageRequest, User,
 };
 use uuid::Uuid;
 
@@ -33,7 +33,9 @@ async fn add(env: &TestEnv, name: &str, level: Level) -> User {
 }
 
 async fn levels(env: &TestEnv) -> Vec<(String, Level)> {
-    let page = env.catalog.members_of(env.organization, None, FIRST).await;
+    let page = Members::new(&env.catalog)
+        .list(env.organization, None, FIRST)
+        .await;
     let rows = page.unwrap().rows.into_iter();
     rows.map(|row| (row.user.first_name, row.membership.level))
         .collect()
@@ -41,7 +43,9 @@ async fn levels(env: &TestEnv) -> Vec<(String, Level)> {
 
 /// Member count of the organization.
 async fn counted(env: &TestEnv) -> u64 {
-    let page = env.catalog.members_of(env.organization, None, FIRST).await;
+    let page = Members::new(&env.catalog)
+        .list(env.organization, None, FIRST)
+        .await;
     page.unwrap().count
 }
 
@@ -52,8 +56,8 @@ async fn a_list_of_1000_members_takes_three_statements(database: TestDatabase) {
     let mut seen = Vec::new();
     for offset in [0, 500, 1000] {
         let page = PageRequest { limit: 500, offset };
-        let part = catalog
-            .members_of(env.organization, None, page)
+        let part = Members::new(&catalog)
+            .list(env.organization, None, page)
             .await
             .unwrap();
         let statements = sent.take();
@@ -70,8 +74,8 @@ async fn a_list_of_1000_members_takes_three_statements(database: TestDatabase) {
             .all(|member| member.membership.user_id == member.user.id)
     );
     let email = Some(" Crowd7@example.com");
-    let found = catalog
-        .members_of(env.organization, email, FIRST)
+    let found = Members::new(&catalog)
+        .list(env.organization, email, FIRST)
         .await
         .unwrap();
     assert_eq!((found.count, sent.take().len()), (1, 1));
@@ -82,18 +86,28 @@ async fn a_member_is_found_by_address_and_by_uuid(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let stranger = env.user("stranger").await;
     let (catalog, here) = (&env.catalog, env.organization);
-    let me = catalog.member(here, env.ann.uuid).await.unwrap().unwrap();
+    let me = Members::new(catalog)
+        .get(here, env.ann.uuid)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((me.user.id, me.membership.level), (env.ann.id, Owner));
-    assert!(catalog.member(here, stranger.uuid).await.unwrap().is_none());
     assert!(
-        catalog
-            .member(Uuid::now_v7(), env.ann.uuid)
+        Members::new(catalog)
+            .get(here, stranger.uuid)
             .await
             .unwrap()
             .is_none()
     );
-    let none = catalog
-        .members_of(here, Some("stranger@example.com"), FIRST)
+    assert!(
+        Members::new(catalog)
+            .get(Uuid::now_v7(), env.ann.uuid)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let none = Members::new(catalog)
+        .list(here, Some("stranger@example.com"), FIRST)
         .await;
     assert_eq!(none.unwrap().count, 0);
 }
@@ -121,8 +135,8 @@ async fn levels_change_by_the_rules(database: TestDatabase) {
         (&owner, &env.ann, Member, Ok(())),
     ];
     for (number, (by, whom, level, expected)) in table.into_iter().enumerate() {
-        let set = catalog
-            .set_member_level(&actor(by), here, whom.uuid, level)
+        let set = Members::new(catalog)
+            .set_level(&actor(by), here, whom.uuid, level)
             .await;
         match expected {
             Ok(()) => assert_eq!(set.unwrap().membership.level, level, "case {number}"),
@@ -173,7 +187,9 @@ async fn members_are_removed_by_the_rules(database: TestDatabase) {
         (&owner, &owner, Err("invalid_input")),
     ];
     for (number, (by, whom, expected)) in table.into_iter().enumerate() {
-        let removed = catalog.remove_member(&actor(by), here, whom.uuid).await;
+        let removed = Members::new(catalog)
+            .remove(&actor(by), here, whom.uuid)
+            .await;
         match expected {
             Ok(()) => removed.unwrap(),
             Err(code) => assert_eq!(blame(removed).0, code, "case {number}"),
@@ -198,19 +214,22 @@ async fn the_last_owner_can_neither_be_demoted_nor_leave(database: TestDatabase)
     let (catalog, here, ann) = (&env.catalog, env.organization, env.ann.uuid);
     let operator = Actor::command_line();
     for by in [&env.owner, &operator] {
-        let refused = catalog.remove_member(by, here, ann).await;
+        let refused = Members::new(catalog).remove(by, here, ann).await;
         assert_eq!(blame(refused), ("invalid_input", None));
     }
-    let refused = catalog
-        .set_member_level(&operator, here, ann, Administrator)
+    let refused = Members::new(catalog)
+        .set_level(&operator, here, ann, Administrator)
         .await;
     assert_eq!(blame(refused), ("invalid_input", None));
     let second = add(&env, "second", Member).await;
-    let promoted = catalog
-        .set_member_level(&operator, here, second.uuid, Owner)
+    let promoted = Members::new(catalog)
+        .set_level(&operator, here, second.uuid, Owner)
         .await;
     promoted.unwrap();
-    catalog.remove_member(&env.owner, here, ann).await.unwrap();
+    Members::new(catalog)
+        .remove(&env.owner, here, ann)
+        .await
+        .unwrap();
     assert_eq!(levels(&env).await, [("second".to_owned(), Owner)]);
 }
 
@@ -229,9 +248,9 @@ async fn change_someone(
         actor(by)
     };
     if number.is_multiple_of(3) {
-        return catalog.remove_member(&by, here, whom.uuid).await;
+        return Members::new(&catalog).remove(&by, here, whom.uuid).await;
     }
-    let set = catalog.set_member_level(&by, here, whom.uuid, Administrator);
+    let set = Members::new(&catalog).set_level(&by, here, whom.uuid, Administrator);
     set.await.map(drop)
 }
 
@@ -274,8 +293,8 @@ async fn the_last_of_50_parallel_demotions_is_refused(database: TestDatabase) {
             let (catalog, here) = (env.catalog.clone(), env.organization);
             tokio::spawn(async move {
                 let by = Actor::command_line();
-                catalog
-                    .set_member_level(&by, here, owner.uuid, Member)
+                Members::new(&catalog)
+                    .set_level(&by, here, owner.uuid, Member)
                     .await
             })
         })

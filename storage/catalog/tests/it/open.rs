@@ -1,7 +1,7 @@
 //! Opening a catalog: older schemas, many processes at once, and errors.
 
 use millrace_catalog::testing::{TestDatabase, TestPostgres};
-use millrace_catalog::{BootstrapOptions, Catalog, CatalogError};
+use millrace_catalog::{BootstrapOptions, Catalog, CatalogError, ProjectKeys, Users};
 
 on_both!(
     reopening_keeps_everything,
@@ -20,14 +20,17 @@ async fn reopening_keeps_everything(database: TestDatabase) {
         .unwrap();
     catalog.close().await.unwrap();
     let again = Catalog::open(database.url()).await.unwrap();
-    let project = again
-        .project_by_key(&made.project_api_key)
+    let project = ProjectKeys::new(&again)
+        .find(&made.project_api_key)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(project.project_id, made.project_id);
     assert!(
-        catalog.project_by_key(&made.project_api_key).await.is_err(),
+        ProjectKeys::new(&catalog)
+            .find(&made.project_api_key)
+            .await
+            .is_err(),
         "it was closed"
     );
 }
@@ -72,7 +75,10 @@ async fn every_older_schema_is_upgraded(database: TestDatabase) {
                 .unwrap()
                 .is_some()
         );
-        let kept = catalog.user_by_email("old@example.com").await.unwrap();
+        let kept = Users::new(&catalog)
+            .by_email("old@example.com")
+            .await
+            .unwrap();
         assert_eq!(kept.is_some(), steps > 0, "{steps} steps");
     }
 }

@@ -4,7 +4,8 @@ use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::features::SAML;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityFilter, Actor, FEATURES, NewOrganization, OrganizationChange,
+    Activity, ActivityFilter, ActivityLog, Actor, FEATURES, NewOrganization, OrganizationChange,
+    Organizations, ProjectKeys, Projects,
 };
 
 on_both!(
@@ -25,7 +26,10 @@ async fn settings_change_one_by_one(database: TestDatabase) {
         is_member_join_email_enabled: false,
         ..NewOrganization::from("Second")
     };
-    let second = catalog.create_organization(&ann, new, None).await.unwrap();
+    let second = Organizations::new(catalog)
+        .create(&ann, new, None)
+        .await
+        .unwrap();
     assert_eq!(second.enforce_2fa, Some(true));
     assert!(!second.is_member_join_email_enabled);
     let change = OrganizationChange::default;
@@ -50,7 +54,7 @@ async fn settings_change_one_by_one(database: TestDatabase) {
     ];
     let mut last = None;
     for change in table {
-        let changed = catalog.update_organization(&ann, id, change).await;
+        let changed = Organizations::new(catalog).update(&ann, id, change).await;
         last = Some(changed.unwrap());
         assert_eq!(env.newest_entry().await.activity, Activity::Updated);
     }
@@ -60,7 +64,7 @@ async fn settings_change_one_by_one(database: TestDatabase) {
     assert!(!last.is_member_join_email_enabled);
     assert!(!last.members_can_write_pipelines);
     let entry = env.newest_entry().await;
-    let same = catalog.update_organization(&ann, id, change()).await;
+    let same = Organizations::new(catalog).update(&ann, id, change()).await;
     assert_eq!(same.unwrap(), last);
     assert_eq!(env.newest_entry().await, entry, "nothing changed");
     for (name, code) in [("", "blank"), (&*"x".repeat(65), "max_length")] {
@@ -68,7 +72,7 @@ async fn settings_change_one_by_one(database: TestDatabase) {
             name: Some(name.to_owned()),
             ..change()
         };
-        let refused = catalog.update_organization(&ann, id, change).await;
+        let refused = Organizations::new(catalog).update(&ann, id, change).await;
         assert_eq!(blame(refused), field(code, "name"));
     }
 }
@@ -80,12 +84,10 @@ async fn only_administrators_change_settings(database: TestDatabase) {
         name: Some("Bob's".to_owned()),
         ..OrganizationChange::default()
     };
-    let refused = env
-        .catalog
-        .update_organization(&bob, env.organization, change.clone());
+    let refused = Organizations::new(&env.catalog).update(&bob, env.organization, change.clone());
     assert_eq!(blame(refused.await).0, "permission_denied");
     let nowhere = uuid::Uuid::now_v7();
-    let refused = env.catalog.update_organization(&env.owner, nowhere, change);
+    let refused = Organizations::new(&env.catalog).update(&env.owner, nowhere, change);
     assert_eq!(blame(refused.await).0, "not_found");
 }
 
@@ -102,9 +104,7 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
     for (on, off, left) in table {
         let (on, off) = (keys(on), keys(off));
         let id = env.organization;
-        let set = env
-            .catalog
-            .set_organization_features(&operator, id, &on, &off);
+        let set = Organizations::new(&env.catalog).set_features(&operator, id, &on, &off);
         let set = set.await.unwrap();
         assert_eq!(set.disabled_features.0, left);
         assert_eq!(set.features().count(), FEATURES.len() - left.len());
@@ -112,18 +112,16 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
     }
     let id = env.organization;
     let unknown = keys(&["flying"]);
-    let refused = env
-        .catalog
-        .set_organization_features(&operator, id, &[], &unknown);
+    let refused = Organizations::new(&env.catalog).set_features(&operator, id, &[], &unknown);
     assert_eq!(
         refused.await.unwrap_err().to_string(),
         "there is no feature \"flying\""
     );
-    let set = env.catalog.set_plugins_access_level(&operator, id, 3);
+    let set = Organizations::new(&env.catalog).set_plugins_access_level(&operator, id, 3);
     assert_eq!(set.await.unwrap().plugins_access_level, 3);
     let changes = env.newest_entry().await.detail.changes;
     assert_eq!(changes[0].field, "plugins_access_level");
-    let refused = env.catalog.set_plugins_access_level(&operator, id, 4);
+    let refused = Organizations::new(&env.catalog).set_plugins_access_level(&operator, id, 4);
     let blamed = field("invalid_choice", "plugins_access_level");
     assert_eq!(blame(refused.await), blamed);
 }
@@ -131,18 +129,49 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
 async fn a_deleted_organization_leaves_only_one_entry(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let (catalog, id) = (&env.catalog, env.organization);
-    let project = catalog.list_projects(Some(id)).await.unwrap().remove(0);
+    let project = Projects::new(catalog)
+        .list_all(Some(id))
+        .await
+        .unwrap()
+        .remove(0);
     let key = project.api_token.unwrap();
     let caller = env.caller(&env.ann).await;
     let before = catalog.keys_version().await.unwrap();
-    catalog.delete_organization(&env.owner, id).await.unwrap();
-    assert!(catalog.list_organizations().await.unwrap().is_empty());
-    assert!(catalog.list_projects(None).await.unwrap().is_empty());
-    assert!(catalog.project_by_key(&key).await.unwrap().is_none());
-    assert!(catalog.access(&caller, id).await.unwrap().is_none());
+    Organizations::new(catalog)
+        .delete(&env.owner, id)
+        .await
+        .unwrap();
+    assert!(
+        Organizations::new(catalog)
+            .list_all()
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        Projects::new(catalog)
+            .list_all(None)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        ProjectKeys::new(catalog)
+            .find(&key)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert!(
+        Organizations::new(catalog)
+            .access(&caller, id)
+            .await
+            .unwrap()
+            .is_none()
+    );
     assert_eq!(
-        catalog
-            .organizations_of(&caller, FIRST)
+        Organizations::new(catalog)
+            .list_of(&caller, FIRST)
             .await
             .unwrap()
             .count,
@@ -155,19 +184,30 @@ async fn a_deleted_organization_leaves_only_one_entry(database: TestDatabase) {
         item_id: None,
     };
     assert_eq!(
-        catalog.list_activity(&filter, FIRST).await.unwrap().count,
+        ActivityLog::new(catalog)
+            .list(&filter, FIRST)
+            .await
+            .unwrap()
+            .count,
         0
     );
-    let again = catalog.delete_organization(&env.owner, id).await;
+    let again = Organizations::new(catalog).delete(&env.owner, id).await;
     assert_eq!(blame(again).0, "not_found");
 }
 
 async fn only_owners_delete(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let bob = actor(&env.user("bob").await);
-    let refused = env.catalog.delete_organization(&bob, env.organization);
+    let refused = Organizations::new(&env.catalog).delete(&bob, env.organization);
     assert_eq!(blame(refused.await).0, "permission_denied");
-    assert_eq!(env.catalog.list_organizations().await.unwrap().len(), 1);
+    assert_eq!(
+        Organizations::new(&env.catalog)
+            .list_all()
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 async fn a_list_of_organizations_takes_three_statements(database: TestDatabase) {
@@ -175,20 +215,23 @@ async fn a_list_of_organizations_takes_three_statements(database: TestDatabase) 
     let caller = env.caller(&env.ann).await;
     for number in 0..20 {
         let name = format!("Organization {number}");
-        let made = env
-            .catalog
-            .create_organization(&env.owner, &*name, Some(env.ann.id));
+        let made = Organizations::new(&env.catalog).create(&env.owner, &*name, Some(env.ann.id));
         made.await.unwrap();
     }
     let (catalog, sent) = env.catalog.counted();
-    let page = catalog.organizations_of(&caller, FIRST).await.unwrap();
+    let page = Organizations::new(&catalog)
+        .list_of(&caller, FIRST)
+        .await
+        .unwrap();
     assert_eq!((page.count, page.rows.len()), (21, 21));
     for row in &page.rows {
         assert_eq!((row.projects.len(), row.organization.member_count), (1, 1));
     }
     let sent_for_list = sent.take();
     assert!(sent_for_list.len() <= 3, "{sent_for_list:#?}");
-    let one = catalog.organization_of(&caller, env.organization).await;
+    let one = Organizations::new(&catalog)
+        .get_of(&caller, env.organization)
+        .await;
     assert_eq!(one.unwrap().as_ref(), page.rows.first());
     assert_eq!(sent.take().len(), 2);
 }
@@ -200,11 +243,27 @@ async fn access_takes_one_statement_and_has_the_level(database: TestDatabase) {
     let stranger = env.caller(&bob).await;
     let (catalog, sent) = env.catalog.counted();
     let id = env.organization;
-    let access = catalog.access(&caller, id).await.unwrap().unwrap();
+    let access = Organizations::new(&catalog)
+        .access(&caller, id)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(sent.take().len(), 1);
     assert_eq!(access.organization.id, id);
     assert_eq!(access.level, Some(millrace_catalog::Level::Owner));
-    assert!(catalog.access(&stranger, id).await.unwrap().is_none());
+    assert!(
+        Organizations::new(&catalog)
+            .access(&stranger, id)
+            .await
+            .unwrap()
+            .is_none()
+    );
     caller.scoped_organizations = Some(millrace_catalog::OrganizationIds(vec![]));
-    assert!(catalog.access(&caller, id).await.unwrap().is_none());
+    assert!(
+        Organizations::new(&catalog)
+            .access(&caller, id)
+            .await
+            .unwrap()
+            .is_none()
+    );
 }

@@ -1,7 +1,10 @@
 //! Organizations, users and projects.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, Catalog, ChangeError, NewPersonalKey, NewUser, PageRequest, Scopes};
+use millrace_catalog::{
+    Actor, Catalog, ChangeError, NewPersonalKey, NewUser, Organizations, PageRequest, PersonalKeys,
+    Scopes, Users,
+};
 
 on_both!(
     slugs_stay_unique,
@@ -16,7 +19,7 @@ async fn user(catalog: &Catalog, email: &str) -> i64 {
         email: email.to_owned(),
         ..NewUser::default()
     };
-    catalog.create_user(new).await.unwrap().id
+    Users::new(catalog).create(new).await.unwrap().id
 }
 
 fn key_of(email: &str) -> NewPersonalKey {
@@ -35,8 +38,8 @@ async fn slugs_stay_unique(database: TestDatabase) {
         .map(|_| {
             let catalog = catalog.clone();
             tokio::spawn(async move {
-                catalog
-                    .create_organization(&Actor::system(), "Same name", None)
+                Organizations::new(&catalog)
+                    .create(&Actor::system(), "Same name", None)
                     .await
             })
         })
@@ -66,23 +69,23 @@ async fn callers_see_their_own_organizations_in_pages(database: TestDatabase) {
     let mut ids = Vec::new();
     for name in ["One", "Two", "Three"] {
         ids.push(
-            catalog
-                .create_organization(&Actor::system(), name, Some(ann))
+            Organizations::new(&catalog)
+                .create(&Actor::system(), name, Some(ann))
                 .await
                 .unwrap()
                 .id,
         );
     }
-    let foreign = catalog
-        .create_organization(&Actor::system(), "Bob's", Some(bob))
+    let foreign = Organizations::new(&catalog)
+        .create(&Actor::system(), "Bob's", Some(bob))
         .await
         .unwrap()
         .id;
-    let key = catalog
-        .create_personal_key(&Actor::system(), key_of("ann@example.com"))
+    let key = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), key_of("ann@example.com"))
         .await
         .unwrap();
-    let caller = catalog
+    let caller = PersonalKeys::new(&catalog)
         .authenticate(key.value.expose())
         .await
         .unwrap()
@@ -93,27 +96,30 @@ async fn callers_see_their_own_organizations_in_pages(database: TestDatabase) {
         (2, 2, &ids[2..]),
         (2, 9, &[]),
     ] {
-        let page = catalog
-            .organizations_of(&caller, PageRequest { limit, offset })
+        let page = Organizations::new(&catalog)
+            .list_of(&caller, PageRequest { limit, offset })
             .await
             .unwrap();
         let seen: Vec<_> = page.rows.iter().map(|row| row.organization.id).collect();
         assert_eq!((page.count, &seen[..]), (3, expected));
     }
     assert_eq!(
-        catalog.current_organization_of(&caller).await.unwrap(),
+        Organizations::new(&catalog)
+            .current_of(&caller)
+            .await
+            .unwrap(),
         Some(ids[0])
     );
     assert!(
-        catalog
-            .organization_of(&caller, ids[2])
+        Organizations::new(&catalog)
+            .get_of(&caller, ids[2])
             .await
             .unwrap()
             .is_some()
     );
     assert!(
-        catalog
-            .organization_of(&caller, foreign)
+        Organizations::new(&catalog)
+            .get_of(&caller, foreign)
             .await
             .unwrap()
             .is_none()
@@ -123,23 +129,23 @@ async fn callers_see_their_own_organizations_in_pages(database: TestDatabase) {
 async fn a_key_for_some_organizations_sees_only_those(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     let ann = user(&catalog, "ann@example.com").await;
-    let hidden = catalog
-        .create_organization(&Actor::system(), "One", Some(ann))
+    let hidden = Organizations::new(&catalog)
+        .create(&Actor::system(), "One", Some(ann))
         .await
         .unwrap()
         .id;
-    let seen = catalog
-        .create_organization(&Actor::system(), "Two", Some(ann))
+    let seen = Organizations::new(&catalog)
+        .create(&Actor::system(), "Two", Some(ann))
         .await
         .unwrap()
         .id;
     let mut new = key_of("ann@example.com");
     new.scoped_organizations = Some(vec![seen]);
-    let key = catalog
-        .create_personal_key(&Actor::system(), new)
+    let key = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), new)
         .await
         .unwrap();
-    let caller = catalog
+    let caller = PersonalKeys::new(&catalog)
         .authenticate(key.value.expose())
         .await
         .unwrap()
@@ -149,16 +155,23 @@ async fn a_key_for_some_organizations_sees_only_those(database: TestDatabase) {
         offset: 0,
     };
     assert_eq!(
-        catalog.organizations_of(&caller, all).await.unwrap().count,
+        Organizations::new(&catalog)
+            .list_of(&caller, all)
+            .await
+            .unwrap()
+            .count,
         1
     );
     assert_eq!(
-        catalog.current_organization_of(&caller).await.unwrap(),
+        Organizations::new(&catalog)
+            .current_of(&caller)
+            .await
+            .unwrap(),
         Some(seen)
     );
     assert!(
-        catalog
-            .organization_of(&caller, hidden)
+        Organizations::new(&catalog)
+            .get_of(&caller, hidden)
             .await
             .unwrap()
             .is_none()
@@ -169,15 +182,15 @@ async fn users_are_found_in_any_case(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     user(&catalog, "Ann@Example.com").await;
     assert!(
-        catalog
-            .user_by_email(" ANN@example.COM")
+        Users::new(&catalog)
+            .by_email(" ANN@example.COM")
             .await
             .unwrap()
             .is_some()
     );
     assert!(
-        catalog
-            .user_by_email("bob@example.com")
+        Users::new(&catalog)
+            .by_email("bob@example.com")
             .await
             .unwrap()
             .is_none()
@@ -186,22 +199,28 @@ async fn users_are_found_in_any_case(database: TestDatabase) {
         email: "aNN@example.com".to_owned(),
         ..NewUser::default()
     };
-    let error = catalog.create_user(again).await.unwrap_err();
+    let error = Users::new(&catalog).create(again).await.unwrap_err();
     assert!(matches!(error, ChangeError::EmailTaken(_)), "{error:?}");
 }
 
 async fn names_are_validated(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     for name in ["", "  ", &"x".repeat(65)] {
-        let error = catalog
-            .create_organization(&Actor::system(), name, None)
+        let error = Organizations::new(&catalog)
+            .create(&Actor::system(), name, None)
             .await
             .unwrap_err();
         assert!(matches!(error, ChangeError::BadName { .. }), "{error:?}");
     }
-    assert!(catalog.list_organizations().await.unwrap().is_empty());
-    catalog
-        .create_organization(&Actor::system(), &*"ü".repeat(64), None)
+    assert!(
+        Organizations::new(&catalog)
+            .list_all()
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    Organizations::new(&catalog)
+        .create(&Actor::system(), &*"ü".repeat(64), None)
         .await
         .unwrap();
 }

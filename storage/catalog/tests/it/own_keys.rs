@@ -4,7 +4,7 @@ use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, Caller, CreatedPersonalKey, NewOwnKey, OrganizationIds,
-    OwnKeyChange, Scopes, UtcTime,
+    Organizations, OwnKeyChange, PersonalKeys, Scopes, UtcTime,
 };
 use uuid::Uuid;
 
@@ -38,11 +38,16 @@ fn in_days(days: i64) -> UtcTime {
 }
 
 async fn made(env: &TestEnv, caller: &Caller, new: NewOwnKey) -> CreatedPersonalKey {
-    env.catalog.create_own_key(caller, new).await.unwrap()
+    PersonalKeys::new(&env.catalog)
+        .create_own(caller, new)
+        .await
+        .unwrap()
 }
 
 async fn works(env: &TestEnv, key: &CreatedPersonalKey) -> bool {
-    let caller = env.catalog.authenticate(key.value.expose()).await;
+    let caller = PersonalKeys::new(&env.catalog)
+        .authenticate(key.value.expose())
+        .await;
     caller.unwrap().is_some()
 }
 
@@ -51,15 +56,30 @@ async fn a_key_lists_its_owners_keys_only(database: TestDatabase) {
     let ann = env.caller(&env.ann).await;
     let bob = env.caller(&env.user("bob").await).await;
     let second = made(&env, &ann, new_key(&["role:read"])).await;
-    let listed = env.catalog.own_keys(&ann, FIRST).await.unwrap();
+    let listed = PersonalKeys::new(&env.catalog)
+        .list_own(&ann, FIRST)
+        .await
+        .unwrap();
     let ids: Vec<_> = listed.rows.iter().map(|key| key.id).collect();
     assert_eq!((listed.count, ids), (2, vec![ann.key_id, second.record.id]));
     let id = second.record.id;
-    assert!(env.catalog.own_key(&ann, id).await.unwrap().is_some());
-    assert!(env.catalog.own_key(&bob, id).await.unwrap().is_none());
-    let refused = env.catalog.roll_own_key(&bob, id).await;
+    assert!(
+        PersonalKeys::new(&env.catalog)
+            .get_own(&ann, id)
+            .await
+            .unwrap()
+            .is_some()
+    );
+    assert!(
+        PersonalKeys::new(&env.catalog)
+            .get_own(&bob, id)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let refused = PersonalKeys::new(&env.catalog).roll_own(&bob, id).await;
     assert_eq!(blame(refused).0, "not_found");
-    let refused = env.catalog.delete_own_key(&bob, id).await;
+    let refused = PersonalKeys::new(&env.catalog).delete_own(&bob, id).await;
     assert_eq!(blame(refused).0, "not_found");
 }
 
@@ -73,7 +93,9 @@ async fn a_key_is_changed_field_by_field(database: TestDatabase) {
         expires_at: Some(Some(in_days(1))),
         scoped_organizations: Some(Some(vec![env.organization, env.organization])),
     };
-    let changed = env.catalog.update_own_key(&ann, before.id, change).await;
+    let changed = PersonalKeys::new(&env.catalog)
+        .update_own(&ann, before.id, change)
+        .await;
     let mut expected = before.clone();
     expected.label = "CI".to_owned();
     expected.scopes = Scopes::parse(["plugin:write"]).unwrap();
@@ -91,9 +113,8 @@ async fn a_key_is_changed_field_by_field(database: TestDatabase) {
         scoped_organizations: Some(Some(Vec::new())),
         ..OwnKeyChange::default()
     };
-    let changed = env
-        .catalog
-        .update_own_key(&ann, before.id, back)
+    let changed = PersonalKeys::new(&env.catalog)
+        .update_own(&ann, before.id, back)
         .await
         .unwrap();
     assert_eq!(
@@ -105,14 +126,18 @@ async fn a_key_is_changed_field_by_field(database: TestDatabase) {
             label: Some(label.to_owned()),
             ..OwnKeyChange::default()
         };
-        let refused = env.catalog.update_own_key(&ann, before.id, change).await;
+        let refused = PersonalKeys::new(&env.catalog)
+            .update_own(&ann, before.id, change)
+            .await;
         assert_eq!(blame(refused), field(code, "label"));
     }
     let change = OwnKeyChange {
         expires_at: Some(Some(in_days(0))),
         ..OwnKeyChange::default()
     };
-    let refused = env.catalog.update_own_key(&ann, before.id, change).await;
+    let refused = PersonalKeys::new(&env.catalog)
+        .update_own(&ann, before.id, change)
+        .await;
     assert_eq!(blame(refused), field("invalid_input", "expires_at"));
 }
 
@@ -121,7 +146,10 @@ async fn a_rolled_key_is_refused_and_the_new_value_works(database: TestDatabase)
     let ann = env.caller(&env.ann).await;
     let old = made(&env, &ann, new_key(&["role:read"])).await;
     env.clock.set(START.plus_micros(DAY_MICROS));
-    let new = env.catalog.roll_own_key(&ann, old.record.id).await.unwrap();
+    let new = PersonalKeys::new(&env.catalog)
+        .roll_own(&ann, old.record.id)
+        .await
+        .unwrap();
     assert!(!works(&env, &old).await);
     assert!(works(&env, &new).await);
     assert_eq!(new.record.id, old.record.id);
@@ -131,9 +159,14 @@ async fn a_rolled_key_is_refused_and_the_new_value_works(database: TestDatabase)
     let entry = serde_json::to_string(&env.newest_entry().await.detail).unwrap();
     assert!(!entry.contains(new.value.expose()), "{entry}");
     // A key may roll itself.
-    let own = env.catalog.authenticate(new.value.expose()).await;
+    let own = PersonalKeys::new(&env.catalog)
+        .authenticate(new.value.expose())
+        .await;
     let own = own.unwrap().unwrap();
-    let newest = env.catalog.roll_own_key(&own, own.key_id).await.unwrap();
+    let newest = PersonalKeys::new(&env.catalog)
+        .roll_own(&own, own.key_id)
+        .await
+        .unwrap();
     assert!(!works(&env, &new).await);
     assert!(works(&env, &newest).await);
 }
@@ -143,19 +176,27 @@ async fn a_deleted_key_is_refused(database: TestDatabase) {
     let ann = env.caller(&env.ann).await;
     let key = made(&env, &ann, new_key(&["role:read"])).await;
     let id = key.record.id;
-    env.catalog.delete_own_key(&ann, id).await.unwrap();
+    PersonalKeys::new(&env.catalog)
+        .delete_own(&ann, id)
+        .await
+        .unwrap();
     assert!(!works(&env, &key).await);
-    assert!(env.catalog.own_key(&ann, id).await.unwrap().is_none());
-    let again = env.catalog.delete_own_key(&ann, id).await;
+    assert!(
+        PersonalKeys::new(&env.catalog)
+            .get_own(&ann, id)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let again = PersonalKeys::new(&env.catalog).delete_own(&ann, id).await;
     assert_eq!(blame(again).0, "not_found");
 }
 
 async fn a_key_creates_only_keys_that_fit_within_itself(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let (second, owner) = (env.owner.clone(), Some(env.ann.id));
-    let second = env
-        .catalog
-        .create_organization(&second, "Second", owner)
+    let second = Organizations::new(&env.catalog)
+        .create(&second, "Second", owner)
         .await;
     let second = second.unwrap().id;
     let first = env.organization;
@@ -188,7 +229,9 @@ async fn a_key_creates_only_keys_that_fit_within_itself(database: TestDatabase) 
             scoped_organizations: organizations.clone(),
             ..new_key(&scopes)
         };
-        let made = env.catalog.create_own_key(&narrow, new).await;
+        let made = PersonalKeys::new(&env.catalog)
+            .create_own(&narrow, new)
+            .await;
         let case = format!("{scopes:?} {days:?} {organizations:?}");
         if fits {
             assert!(made.is_ok(), "{case}: {made:?}");
@@ -203,7 +246,9 @@ async fn a_key_changes_only_keys_that_fit_within_itself(database: TestDatabase) 
     let ann = env.caller(&env.ann).await;
     let strong = made(&env, &ann, new_key(&["organization:write"])).await;
     let weak = made(&env, &ann, new_key(&["role:read"])).await;
-    let weak_caller = env.catalog.authenticate(weak.value.expose()).await;
+    let weak_caller = PersonalKeys::new(&env.catalog)
+        .authenticate(weak.value.expose())
+        .await;
     let weak_caller = weak_caller.unwrap().unwrap();
     let rename = OwnKeyChange {
         label: Some("Mine".to_owned()),
@@ -216,25 +261,32 @@ async fn a_key_changes_only_keys_that_fit_within_itself(database: TestDatabase) 
     let (strong_id, weak_id) = (strong.record.id, weak.record.id);
     let refused = [
         blame(
-            env.catalog
-                .update_own_key(&weak_caller, strong_id, rename.clone())
+            PersonalKeys::new(&env.catalog)
+                .update_own(&weak_caller, strong_id, rename.clone())
                 .await,
         ),
         blame(
-            env.catalog
-                .update_own_key(&weak_caller, weak_id, grow)
+            PersonalKeys::new(&env.catalog)
+                .update_own(&weak_caller, weak_id, grow)
                 .await,
         ),
-        blame(env.catalog.roll_own_key(&weak_caller, strong_id).await),
-        blame(env.catalog.delete_own_key(&weak_caller, strong_id).await),
+        blame(
+            PersonalKeys::new(&env.catalog)
+                .roll_own(&weak_caller, strong_id)
+                .await,
+        ),
+        blame(
+            PersonalKeys::new(&env.catalog)
+                .delete_own(&weak_caller, strong_id)
+                .await,
+        ),
     ];
     for (code, _) in refused {
         assert_eq!(code, "permission_denied");
     }
     assert!(works(&env, &strong).await);
-    let renamed = env
-        .catalog
-        .update_own_key(&weak_caller, weak_id, rename)
+    let renamed = PersonalKeys::new(&env.catalog)
+        .update_own(&weak_caller, weak_id, rename)
         .await;
     assert_eq!(renamed.unwrap().label, "Mine");
 }
@@ -247,22 +299,25 @@ async fn the_api_creates_no_operator_keys(database: TestDatabase) {
     });
     let operator = operator.await;
     for caller in [&all, &operator] {
-        let refused = env
-            .catalog
-            .create_own_key(caller, new_key(&["operator"]))
+        let refused = PersonalKeys::new(&env.catalog)
+            .create_own(caller, new_key(&["operator"]))
             .await;
         assert_eq!(blame(refused).0, "permission_denied");
         let grow = OwnKeyChange {
             scopes: Some(Scopes::parse(["operator", "*"]).unwrap()),
             ..OwnKeyChange::default()
         };
-        let refused = env.catalog.update_own_key(caller, all.key_id, grow).await;
+        let refused = PersonalKeys::new(&env.catalog)
+            .update_own(caller, all.key_id, grow)
+            .await;
         assert_eq!(blame(refused).0, "permission_denied");
     }
-    let refused = env.catalog.roll_own_key(&all, operator.key_id).await;
+    let refused = PersonalKeys::new(&env.catalog)
+        .roll_own(&all, operator.key_id)
+        .await;
     assert_eq!(blame(refused).0, "permission_denied");
-    env.catalog
-        .roll_own_key(&operator, operator.key_id)
+    PersonalKeys::new(&env.catalog)
+        .roll_own(&operator, operator.key_id)
         .await
         .unwrap();
 }
@@ -272,16 +327,15 @@ async fn a_key_is_scoped_to_organizations_of_its_owner_only(database: TestDataba
     let ann = env.caller(&env.ann).await;
     let bob = env.user("bob").await;
     let (actor, owner) = (actor(&bob), Some(bob.id));
-    let theirs = env
-        .catalog
-        .create_organization(&actor, "Bob's", owner)
+    let theirs = Organizations::new(&env.catalog)
+        .create(&actor, "Bob's", owner)
         .await;
     for id in [theirs.unwrap().id, Uuid::now_v7()] {
         let new = NewOwnKey {
             scoped_organizations: Some(vec![env.organization, id]),
             ..new_key(&["role:read"])
         };
-        let refused = env.catalog.create_own_key(&ann, new).await;
+        let refused = PersonalKeys::new(&env.catalog).create_own(&ann, new).await;
         assert_eq!(
             blame(refused),
             field("invalid_input", "scoped_organizations")
@@ -292,8 +346,13 @@ async fn a_key_is_scoped_to_organizations_of_its_owner_only(database: TestDataba
 async fn a_key_that_was_revoked_meanwhile_changes_nothing(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let ann = env.caller(&env.ann).await;
-    env.catalog.delete_own_key(&ann, ann.key_id).await.unwrap();
-    let refused = env.catalog.create_own_key(&ann, new_key(&["*"])).await;
+    PersonalKeys::new(&env.catalog)
+        .delete_own(&ann, ann.key_id)
+        .await
+        .unwrap();
+    let refused = PersonalKeys::new(&env.catalog)
+        .create_own(&ann, new_key(&["*"]))
+        .await;
     assert_eq!(blame(refused).0, "permission_denied");
 }
 
@@ -306,7 +365,11 @@ async fn parallel_creations_stop_at_100(database: TestDatabase) {
     let making: Vec<_> = (0..20)
         .map(|_| {
             let (catalog, ann) = (env.catalog.clone(), ann.clone());
-            tokio::spawn(async move { catalog.create_own_key(&ann, new_key(&["role:read"])).await })
+            tokio::spawn(async move {
+                PersonalKeys::new(&catalog)
+                    .create_own(&ann, new_key(&["role:read"]))
+                    .await
+            })
         })
         .collect();
     let mut made = 0;
@@ -332,15 +395,24 @@ async fn an_expired_key_is_revived_only_below_the_limit(database: TestDatabase) 
         expires_at: Some(None),
         ..OwnKeyChange::default()
     };
-    let refused = env.catalog.update_own_key(&ann, brief, for_ever.clone());
+    let refused = PersonalKeys::new(&env.catalog).update_own(&ann, brief, for_ever.clone());
     assert!(refused.await.is_err());
-    let some = env.catalog.own_keys(&ann, FIRST).await.unwrap().rows;
+    let some = PersonalKeys::new(&env.catalog)
+        .list_own(&ann, FIRST)
+        .await
+        .unwrap()
+        .rows;
     let other = some
         .iter()
         .find(|key| ![brief, ann.key_id].contains(&key.id));
     let other = other.unwrap().id;
-    env.catalog.delete_own_key(&ann, other).await.unwrap();
-    let back = env.catalog.update_own_key(&ann, brief, for_ever).await;
+    PersonalKeys::new(&env.catalog)
+        .delete_own(&ann, other)
+        .await
+        .unwrap();
+    let back = PersonalKeys::new(&env.catalog)
+        .update_own(&ann, brief, for_ever)
+        .await;
     assert_eq!(back.unwrap().expires_at, None);
 }
 
@@ -358,27 +430,34 @@ async fn a_revoked_key_stays_revoked_whatever_changes_it_meanwhile(database: Tes
                     label: Some(format!("{turn}")),
                     ..OwnKeyChange::default()
                 };
-                if catalog.update_own_key(&caller, id, change).await.is_err()
-                    || catalog.roll_own_key(&caller, id).await.is_err()
+                if PersonalKeys::new(&catalog)
+                    .update_own(&caller, id, change)
+                    .await
+                    .is_err()
+                    || PersonalKeys::new(&catalog)
+                        .roll_own(&caller, id)
+                        .await
+                        .is_err()
                 {
                     return;
                 }
             }
         });
         let (operator, text) = (Actor::command_line(), id.to_string());
-        let revoked = env.catalog.revoke_personal_key(&operator, &text);
+        let revoked = PersonalKeys::new(&env.catalog).revoke(&operator, &text);
         revoked.await.unwrap();
         changing.await.unwrap();
-        let left = env.catalog.own_key(&ann, id).await.unwrap();
+        let left = PersonalKeys::new(&env.catalog)
+            .get_own(&ann, id)
+            .await
+            .unwrap();
         assert_eq!(left, None, "round {round}");
     }
 }
 
 async fn logs_tell_no_organization_of_another_one_of_a_key(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
-    let second = env
-        .catalog
-        .create_organization(&env.owner, "Second", Some(env.ann.id));
+    let second = Organizations::new(&env.catalog).create(&env.owner, "Second", Some(env.ann.id));
     let second = second.await.unwrap().id;
     let first = env.organization;
     let ann = env.caller(&env.ann).await;
@@ -391,7 +470,10 @@ async fn logs_tell_no_organization_of_another_one_of_a_key(database: TestDatabas
         scoped_organizations: Some(Some(vec![second])),
         ..OwnKeyChange::default()
     };
-    env.catalog.update_own_key(&ann, id, narrow).await.unwrap();
+    PersonalKeys::new(&env.catalog)
+        .update_own(&ann, id, narrow)
+        .await
+        .unwrap();
     let entries = env.entries(ActivityScope::PersonalKey).await;
     let told: Vec<_> = entries
         .iter()

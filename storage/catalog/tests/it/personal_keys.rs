@@ -3,7 +3,7 @@
 use millrace_catalog::key::PersonalKey;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BootstrapOptions, Catalog, ChangeError, NewPersonalKey, Scopes, UtcTime,
+    Actor, BootstrapOptions, Catalog, ChangeError, NewPersonalKey, PersonalKeys, Scopes, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -44,12 +44,12 @@ fn new_key() -> NewPersonalKey {
 
 async fn a_key_works_until_it_is_revoked(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
-    let by_id = catalog
-        .create_personal_key(&Actor::system(), new_key())
+    let by_id = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), new_key())
         .await
         .unwrap();
-    let by_value = catalog
-        .create_personal_key(&Actor::system(), new_key())
+    let by_value = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), new_key())
         .await
         .unwrap();
     assert_eq!(by_id.record.mask_value, by_id.value.mask());
@@ -59,7 +59,7 @@ async fn a_key_works_until_it_is_revoked(database: TestDatabase) {
         (&by_value, by_value.value.expose().to_owned()),
     ];
     for (key, name) in revocations {
-        let caller = catalog
+        let caller = PersonalKeys::new(&catalog)
             .authenticate(key.value.expose())
             .await
             .unwrap()
@@ -70,32 +70,39 @@ async fn a_key_works_until_it_is_revoked(database: TestDatabase) {
             ["organization:read", "plugin:write"]
         );
         assert!(
-            catalog
-                .revoke_personal_key(&Actor::system(), &name)
+            PersonalKeys::new(&catalog)
+                .revoke(&Actor::system(), &name)
                 .await
                 .unwrap()
                 .revoked_at
                 .is_some()
         );
         assert!(
-            catalog
+            PersonalKeys::new(&catalog)
                 .authenticate(key.value.expose())
                 .await
                 .unwrap()
                 .is_none()
         );
-        let error = catalog
-            .revoke_personal_key(&Actor::system(), &name)
+        let error = PersonalKeys::new(&catalog)
+            .revoke(&Actor::system(), &name)
             .await
             .unwrap_err();
         assert!(matches!(error, ChangeError::NotFound { .. }), "{error:?}");
         assert!(!error.to_string().contains(key.value.expose()));
     }
-    assert_eq!(catalog.list_personal_keys(None).await.unwrap().len(), 1);
+    assert_eq!(
+        PersonalKeys::new(&catalog).list(None).await.unwrap().len(),
+        1
+    );
     let unknown = PersonalKey::generate().unwrap();
     for wrong in [unknown.expose(), "phx_short", "", "phc_project"] {
         assert!(
-            catalog.authenticate(wrong).await.unwrap().is_none(),
+            PersonalKeys::new(&catalog)
+                .authenticate(wrong)
+                .await
+                .unwrap()
+                .is_none(),
             "{wrong}"
         );
     }
@@ -105,17 +112,20 @@ async fn a_key_works_until_it_expires(database: TestDatabase) {
     let (catalog, clock) = open(&database).await;
     let mut new = new_key();
     new.expires_at = Some(UtcTime(START.0 + HOUR_MICROS));
-    let key = catalog
-        .create_personal_key(&Actor::system(), new.clone())
+    let key = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), new.clone())
         .await
         .unwrap();
     for (at, works) in [(0, true), (HOUR_MICROS - 1, true), (HOUR_MICROS, false)] {
         clock.set(START.plus_micros(at));
-        let caller = catalog.authenticate(key.value.expose()).await.unwrap();
+        let caller = PersonalKeys::new(&catalog)
+            .authenticate(key.value.expose())
+            .await
+            .unwrap();
         assert_eq!(caller.is_some(), works, "after {at} µs");
     }
-    let error = catalog
-        .create_personal_key(&Actor::system(), new)
+    let error = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), new)
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::Expired), "{error:?}");
@@ -123,20 +133,20 @@ async fn a_key_works_until_it_expires(database: TestDatabase) {
 
 async fn the_time_of_last_use_is_written_at_most_hourly(database: TestDatabase) {
     let (catalog, clock) = open(&database).await;
-    let key = catalog
-        .create_personal_key(&Actor::system(), new_key())
+    let key = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), new_key())
         .await
         .unwrap();
     assert_eq!(key.record.last_used_at, None);
     for (at, written) in [(1, 1), (HOUR_MICROS, 1), (HOUR_MICROS + 1, HOUR_MICROS + 1)] {
         clock.set(START.plus_micros(at));
-        catalog
+        PersonalKeys::new(&catalog)
             .authenticate(key.value.expose())
             .await
             .unwrap()
             .unwrap();
-        let kept = catalog
-            .list_personal_keys(Some(key.record.user_id))
+        let kept = PersonalKeys::new(&catalog)
+            .list(Some(key.record.user_id))
             .await
             .unwrap();
         let kept = kept.iter().find(|kept| kept.id == key.record.id).unwrap();
@@ -154,8 +164,8 @@ async fn malformed_keys_are_refused(database: TestDatabase) {
         email: "nobody@localhost".to_owned(),
         ..new_key()
     };
-    let error = catalog
-        .create_personal_key(&Actor::system(), unknown_user)
+    let error = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), unknown_user)
         .await
         .unwrap_err();
     assert!(
@@ -167,14 +177,14 @@ async fn malformed_keys_are_refused(database: TestDatabase) {
             label: label.to_owned(),
             ..new_key()
         };
-        let error = catalog
-            .create_personal_key(&Actor::system(), new)
+        let error = PersonalKeys::new(&catalog)
+            .create(&Actor::system(), new)
             .await
             .unwrap_err();
         assert!(matches!(error, ChangeError::BadName { .. }), "{error:?}");
     }
-    let error = catalog
-        .revoke_personal_key(&Actor::system(), "phx_garbage")
+    let error = PersonalKeys::new(&catalog)
+        .revoke(&Actor::system(), "phx_garbage")
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::BadKey(_)), "{error:?}");
@@ -183,23 +193,23 @@ async fn malformed_keys_are_refused(database: TestDatabase) {
 async fn a_user_has_at_most_100_keys(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     for _ in 1..100 {
-        catalog
-            .create_personal_key(&Actor::system(), new_key())
+        PersonalKeys::new(&catalog)
+            .create(&Actor::system(), new_key())
             .await
             .unwrap();
     }
-    let error = catalog
-        .create_personal_key(&Actor::system(), new_key())
+    let error = PersonalKeys::new(&catalog)
+        .create(&Actor::system(), new_key())
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::TooManyKeys(100)), "{error:?}");
-    let first = catalog.list_personal_keys(None).await.unwrap()[0].id;
-    catalog
-        .revoke_personal_key(&Actor::system(), &first.to_string())
+    let first = PersonalKeys::new(&catalog).list(None).await.unwrap()[0].id;
+    PersonalKeys::new(&catalog)
+        .revoke(&Actor::system(), &first.to_string())
         .await
         .unwrap();
-    catalog
-        .create_personal_key(&Actor::system(), new_key())
+    PersonalKeys::new(&catalog)
+        .create(&Actor::system(), new_key())
         .await
         .unwrap();
 }

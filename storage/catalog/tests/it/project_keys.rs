@@ -1,7 +1,10 @@
 //! Project keys: creation, choice, rotation, revocation, and the counter for caches.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, Catalog, ChangeError, NewProject, Project, ProjectChange};
+use millrace_catalog::{
+    Actor, Catalog, ChangeError, NewProject, Organizations, Project, ProjectChange,
+    ProjectKeyChanges, ProjectKeys, Projects,
+};
 use millrace_rows::ProjectId;
 
 on_both!(
@@ -21,16 +24,20 @@ const IMPORTED: &str = "phc_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 async fn open(database: &TestDatabase) -> (Catalog, Project) {
     let catalog = Catalog::open(database.url()).await.unwrap();
-    catalog
-        .create_organization(&SYSTEM, "Ours", None)
+    Organizations::new(&catalog)
+        .create(&SYSTEM, "Ours", None)
         .await
         .unwrap();
-    let project = catalog.list_projects(None).await.unwrap().remove(0);
+    let project = Projects::new(&catalog)
+        .list_all(None)
+        .await
+        .unwrap()
+        .remove(0);
     (catalog, project)
 }
 
 async fn project_of(catalog: &Catalog, key: &str) -> Option<i64> {
-    let found = catalog.project_by_key(key).await.unwrap();
+    let found = ProjectKeys::new(catalog).find(key).await.unwrap();
     found.map(|project| project.project_id.0)
 }
 
@@ -38,8 +45,8 @@ async fn a_rotated_key_is_refused_and_the_new_one_works(database: TestDatabase) 
     let (catalog, project) = open(&database).await;
     let old = project.api_token.unwrap();
     assert_eq!(project_of(&catalog, &old).await, Some(project.id));
-    let rotated = catalog
-        .rotate_project_key(&SYSTEM, ProjectId(project.id), None)
+    let rotated = ProjectKeyChanges::new(&catalog)
+        .rotate(&SYSTEM, ProjectId(project.id), None)
         .await
         .unwrap();
     let new = rotated.api_token.unwrap();
@@ -52,24 +59,27 @@ async fn a_project_without_key_can_be_given_one(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let id = ProjectId(project.id);
     let key = project.api_token.unwrap();
-    let error = catalog
-        .create_project_key(&SYSTEM, id, None)
+    let error = ProjectKeyChanges::new(&catalog)
+        .create(&SYSTEM, id, None)
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::HasKey(_)), "{error:?}");
     assert_eq!(
-        catalog
-            .revoke_project_key(&SYSTEM, &key)
+        ProjectKeyChanges::new(&catalog)
+            .revoke(&SYSTEM, &key)
             .await
             .unwrap()
             .api_token,
         None
     );
     assert_eq!(project_of(&catalog, &key).await, None);
-    let error = catalog.revoke_project_key(&SYSTEM, &key).await.unwrap_err();
+    let error = ProjectKeyChanges::new(&catalog)
+        .revoke(&SYSTEM, &key)
+        .await
+        .unwrap_err();
     assert!(matches!(error, ChangeError::NotFound { .. }), "{error:?}");
-    let given = catalog
-        .create_project_key(&SYSTEM, id, Some("my-own-key".to_owned()))
+    let given = ProjectKeyChanges::new(&catalog)
+        .create(&SYSTEM, id, Some("my-own-key".to_owned()))
         .await
         .unwrap();
     assert_eq!(given.api_token.as_deref(), Some("my-own-key"));
@@ -83,25 +93,25 @@ async fn a_key_belongs_to_one_project(database: TestDatabase) {
     let mut second = NewProject::named("Second");
     second.key = Some(taken.clone());
     let organization = project.organization_id;
-    let error = catalog
-        .create_project(&SYSTEM, organization, second)
+    let error = Projects::new(&catalog)
+        .create(&SYSTEM, organization, second)
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::KeyTaken), "{error:?}");
     let second = NewProject::named("Second");
-    let second = catalog
-        .create_project(&SYSTEM, organization, second)
+    let second = Projects::new(&catalog)
+        .create(&SYSTEM, organization, second)
         .await
         .unwrap();
-    let error = catalog
-        .rotate_project_key(&SYSTEM, ProjectId(second.id), Some(taken))
+    let error = ProjectKeyChanges::new(&catalog)
+        .rotate(&SYSTEM, ProjectId(second.id), Some(taken))
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::KeyTaken), "{error:?}");
     for key in ["", " ", "phx_personal", "a b", "ключ", &"k".repeat(65)] {
         let chosen = Some(key.to_owned());
-        let error = catalog
-            .rotate_project_key(&SYSTEM, ProjectId(second.id), chosen)
+        let error = ProjectKeyChanges::new(&catalog)
+            .rotate(&SYSTEM, ProjectId(second.id), chosen)
             .await
             .unwrap_err();
         assert!(
@@ -120,6 +130,7 @@ async fn every_change_increments_the_counter(database: TestDatabase) {
     let elsewhere = Catalog::open(database.url()).await.unwrap();
     let mut seen = elsewhere.keys_version().await.unwrap();
     let id = ProjectId(project.id);
+    let (keys, projects) = (ProjectKeyChanges::new(&catalog), Projects::new(&catalog));
     for step in [
         "rotate",
         "anonymize",
@@ -130,8 +141,7 @@ async fn every_change_increments_the_counter(database: TestDatabase) {
     ] {
         match step {
             "rotate" => drop(
-                catalog
-                    .rotate_project_key(&SYSTEM, id, Some("a".to_owned()))
+                keys.rotate(&SYSTEM, id, Some("a".to_owned()))
                     .await
                     .unwrap(),
             ),
@@ -140,31 +150,31 @@ async fn every_change_increments_the_counter(database: TestDatabase) {
                     anonymize_ips: Some(true),
                     ..ProjectChange::default()
                 };
-                catalog
-                    .update_project(&SYSTEM, project.organization_id, id, anonymize)
+                projects
+                    .update(&SYSTEM, project.organization_id, id, anonymize)
                     .await
                     .unwrap();
                 assert!(
-                    elsewhere
-                        .project_by_key("a")
+                    ProjectKeys::new(&elsewhere)
+                        .find("a")
                         .await
                         .unwrap()
                         .unwrap()
                         .anonymize_ips
                 );
             }
-            "revoke" => drop(catalog.revoke_project_key(&SYSTEM, "a").await.unwrap()),
-            "give" => drop(catalog.create_project_key(&SYSTEM, id, None).await.unwrap()),
+            "revoke" => drop(keys.revoke(&SYSTEM, "a").await.unwrap()),
+            "give" => drop(keys.create(&SYSTEM, id, None).await.unwrap()),
             "create project" => {
                 let new = NewProject::named("Second");
-                catalog
-                    .create_project(&SYSTEM, project.organization_id, new)
+                projects
+                    .create(&SYSTEM, project.organization_id, new)
                     .await
                     .unwrap();
             }
             _ => drop(
-                catalog
-                    .create_organization(&SYSTEM, "Theirs", None)
+                Organizations::new(&catalog)
+                    .create(&SYSTEM, "Theirs", None)
                     .await
                     .unwrap(),
             ),
@@ -173,8 +183,7 @@ async fn every_change_increments_the_counter(database: TestDatabase) {
         assert!(now > seen, "{step}");
         seen = now;
     }
-    catalog
-        .rotate_project_key(&SYSTEM, id, Some("a b".to_owned()))
+    keys.rotate(&SYSTEM, id, Some("a b".to_owned()))
         .await
         .unwrap_err();
     assert_eq!(
@@ -187,31 +196,49 @@ async fn every_change_increments_the_counter(database: TestDatabase) {
 async fn foreign_keys_with_our_format_are_listed(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let id = ProjectId(project.id);
-    assert!(catalog.imported_project_keys(10).await.unwrap().is_empty());
+    assert!(
+        ProjectKeys::new(&catalog)
+            .list_imported(10)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     for (key, listed) in [(IMPORTED, true), ("other-form", false), (IMPORTED, true)] {
-        catalog
-            .rotate_project_key(&SYSTEM, id, Some(key.to_owned()))
+        ProjectKeyChanges::new(&catalog)
+            .rotate(&SYSTEM, id, Some(key.to_owned()))
             .await
             .unwrap();
         assert_eq!(project_of(&catalog, key).await, Some(project.id));
         let expected: &[&str] = if listed { &[IMPORTED] } else { &[] };
-        assert_eq!(catalog.imported_project_keys(10).await.unwrap(), expected);
+        assert_eq!(
+            ProjectKeys::new(&catalog).list_imported(10).await.unwrap(),
+            expected
+        );
     }
     let living = async || {
-        let asked = catalog.living_project_keys(&["nobody's", IMPORTED]);
+        let asked = ProjectKeys::new(&catalog).filter_living(&["nobody's", IMPORTED]);
         asked.await.unwrap()
     };
     assert_eq!(living().await, [IMPORTED]);
-    catalog.revoke_project_key(&SYSTEM, IMPORTED).await.unwrap();
-    assert!(catalog.imported_project_keys(10).await.unwrap().is_empty());
+    ProjectKeyChanges::new(&catalog)
+        .revoke(&SYSTEM, IMPORTED)
+        .await
+        .unwrap();
+    assert!(
+        ProjectKeys::new(&catalog)
+            .list_imported(10)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert!(living().await.is_empty());
 }
 
 async fn project_ids_are_never_reused(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let organization = project.organization_id;
-    let last = catalog
-        .create_project(&SYSTEM, organization, NewProject::named("Last"))
+    let last = Projects::new(&catalog)
+        .create(&SYSTEM, organization, NewProject::named("Last"))
         .await
         .unwrap();
     assert!(last.id > project.id);
@@ -219,8 +246,8 @@ async fn project_ids_are_never_reused(database: TestDatabase) {
         .execute(&format!("DELETE FROM projects WHERE id = {}", last.id))
         .await
         .unwrap();
-    let next = catalog
-        .create_project(&SYSTEM, organization, NewProject::named("Next"))
+    let next = Projects::new(&catalog)
+        .create(&SYSTEM, organization, NewProject::named("Next"))
         .await
         .unwrap();
     assert!(next.id > last.id);
@@ -228,15 +255,21 @@ async fn project_ids_are_never_reused(database: TestDatabase) {
 
 async fn errors_name_unknown_projects(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
-    let error = catalog
-        .rotate_project_key(&SYSTEM, ProjectId(4711), None)
+    let error = ProjectKeyChanges::new(&catalog)
+        .rotate(&SYSTEM, ProjectId(4711), None)
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "there is no project \"4711\"");
-    assert!(catalog.project(ProjectId(4711)).await.unwrap().is_none());
+    assert!(
+        Projects::new(&catalog)
+            .get(ProjectId(4711))
+            .await
+            .unwrap()
+            .is_none()
+    );
     let nowhere = uuid::Uuid::nil();
-    let error = catalog
-        .create_project(&SYSTEM, nowhere, NewProject::named("A"))
+    let error = Projects::new(&catalog)
+        .create(&SYSTEM, nowhere, NewProject::named("A"))
         .await
         .unwrap_err();
     assert!(

@@ -2,7 +2,10 @@
 
 use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, Actor, NewProject, PageRequest, Project, ProjectChange};
+use millrace_catalog::{
+    Activity, Actor, NewProject, Organizations, PageRequest, Project, ProjectChange,
+    ProjectKeyChanges, ProjectKeys, Projects,
+};
 use millrace_rows::ProjectId;
 
 on_both!(
@@ -17,7 +20,9 @@ on_both!(
 );
 
 async fn first(env: &TestEnv) -> Project {
-    let listed = env.catalog.list_projects(Some(env.organization)).await;
+    let listed = Projects::new(&env.catalog)
+        .list_all(Some(env.organization))
+        .await;
     listed.unwrap().remove(0)
 }
 
@@ -40,9 +45,7 @@ async fn settings_change_one_by_one(database: TestDatabase) {
         },
     ];
     for change in table {
-        let changed = env
-            .catalog
-            .update_project(&ann, env.organization, id, change);
+        let changed = Projects::new(&env.catalog).update(&ann, env.organization, id, change);
         changed.await.unwrap();
         assert_eq!(env.newest_entry().await.activity, Activity::Updated);
     }
@@ -56,9 +59,7 @@ async fn settings_change_one_by_one(database: TestDatabase) {
     assert_eq!(after, expected);
     let entry = env.newest_entry().await;
     let nothing = ProjectChange::default();
-    let same = env
-        .catalog
-        .update_project(&ann, env.organization, id, nothing);
+    let same = Projects::new(&env.catalog).update(&ann, env.organization, id, nothing);
     assert_eq!(same.await.unwrap(), expected);
     assert_eq!(env.newest_entry().await, entry, "nothing changed");
 }
@@ -82,16 +83,13 @@ async fn malformed_settings_are_refused(database: TestDatabase) {
             timezone: timezone.map(str::to_owned),
             anonymize_ips: None,
         };
-        let refused = env
-            .catalog
-            .update_project(&env.owner, env.organization, id, change);
+        let refused = Projects::new(&env.catalog).update(&env.owner, env.organization, id, change);
         assert_eq!(blame(refused.await), expected);
     }
     let mut new = NewProject::named("A");
     new.timezone = "Nowhere".to_owned();
-    let refused = env
-        .catalog
-        .create_project(&env.owner, env.organization, new)
+    let refused = Projects::new(&env.catalog)
+        .create(&env.owner, env.organization, new)
         .await;
     assert_eq!(blame(refused), field("invalid_input", "timezone"));
 }
@@ -101,36 +99,50 @@ async fn another_organizations_project_is_not_found(database: TestDatabase) {
     let (catalog, id) = (&env.catalog, ProjectId(first(&env).await.id));
     let bob = env.user("bob").await;
     let (owner, bob) = (Some(bob.id), actor(&bob));
-    let made = catalog.create_organization(&bob, "Bob's", owner).await;
+    let made = Organizations::new(catalog)
+        .create(&bob, "Bob's", owner)
+        .await;
     let theirs = made.unwrap().id;
     let change = ProjectChange::default();
-    assert!(catalog.project_of(theirs, id).await.unwrap().is_none());
-    let refused = catalog
-        .update_project(&bob, theirs, id, change.clone())
+    assert!(
+        Projects::new(catalog)
+            .get_of(theirs, id)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let refused = Projects::new(catalog)
+        .update(&bob, theirs, id, change.clone())
         .await;
     assert_eq!(blame(refused).0, "not_found");
-    let refused = catalog.reset_project_key(&bob, theirs, id).await;
+    let refused = ProjectKeyChanges::new(catalog)
+        .reset(&bob, theirs, id)
+        .await;
     assert_eq!(blame(refused).0, "not_found");
-    let refused = catalog.delete_project(&bob, theirs, id).await;
+    let refused = Projects::new(catalog).delete(&bob, theirs, id).await;
     assert_eq!(blame(refused).0, "not_found");
     // A user who is no member is refused even with the right organization.
     let ours = env.organization;
-    let refused = catalog.update_project(&bob, ours, id, change).await;
+    let refused = Projects::new(catalog).update(&bob, ours, id, change).await;
     assert_eq!(blame(refused).0, "permission_denied");
-    let refused = catalog
-        .create_project(&bob, ours, NewProject::named("A"))
+    let refused = Projects::new(catalog)
+        .create(&bob, ours, NewProject::named("A"))
         .await;
     assert_eq!(blame(refused).0, "permission_denied");
-    assert!(catalog.project_of(ours, id).await.unwrap().is_some());
+    assert!(
+        Projects::new(catalog)
+            .get_of(ours, id)
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 async fn lists_are_searched_and_paged(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     for name in ["Äpfel rot", "äpfel grün", "Birnen"] {
         let new = NewProject::named(name);
-        let made = env
-            .catalog
-            .create_project(&env.owner, env.organization, new);
+        let made = Projects::new(&env.catalog).create(&env.owner, env.organization, new);
         made.await.unwrap();
     }
     let second = PageRequest {
@@ -145,9 +157,8 @@ async fn lists_are_searched_and_paged(database: TestDatabase) {
         (Some("%"), FIRST, 0, ""),
     ];
     for (search, page, count, name) in table {
-        let listed = env
-            .catalog
-            .projects_of(env.organization, search, page)
+        let listed = Projects::new(&env.catalog)
+            .list(env.organization, search, page)
             .await;
         let listed = listed.unwrap();
         let first = listed.rows.first().map_or("", |project| &project.name);
@@ -160,15 +171,21 @@ async fn a_deleted_project_is_gone_and_its_key_refused(database: TestDatabase) {
     let project = first(&env).await;
     let (id, key) = (ProjectId(project.id), project.api_token.unwrap());
     let before = env.catalog.keys_version().await.unwrap();
-    let deleted = env.catalog.delete_project(&env.owner, env.organization, id);
+    let deleted = Projects::new(&env.catalog).delete(&env.owner, env.organization, id);
     deleted.await.unwrap();
-    assert!(env.catalog.project(id).await.unwrap().is_none());
-    assert!(env.catalog.project_by_key(&key).await.unwrap().is_none());
+    assert!(Projects::new(&env.catalog).get(id).await.unwrap().is_none());
+    assert!(
+        ProjectKeys::new(&env.catalog)
+            .find(&key)
+            .await
+            .unwrap()
+            .is_none()
+    );
     assert!(env.catalog.keys_version().await.unwrap() > before);
     let entry = env.newest_entry().await;
     assert_eq!(entry.activity, Activity::Deleted);
     assert_eq!(entry.item_id, id.to_string());
-    let again = env.catalog.delete_project(&env.owner, env.organization, id);
+    let again = Projects::new(&env.catalog).delete(&env.owner, env.organization, id);
     assert_eq!(blame(again.await).0, "not_found");
 }
 
@@ -188,14 +205,11 @@ async fn an_organization_has_at_most_1500_projects(database: TestDatabase) {
     );
     database.execute(&fill).await.unwrap();
     let (ann, id) = (env.owner.clone(), env.organization);
-    let last = env
-        .catalog
-        .create_project(&ann, id, NewProject::named("Last"))
+    let last = Projects::new(&env.catalog)
+        .create(&ann, id, NewProject::named("Last"))
         .await;
     last.unwrap();
-    let refused = env
-        .catalog
-        .create_project(&ann, id, NewProject::named("One more"));
+    let refused = Projects::new(&env.catalog).create(&ann, id, NewProject::named("One more"));
     assert_eq!(blame(refused.await).0, "permission_denied");
 }
 
@@ -204,16 +218,16 @@ async fn only_one_of_parallel_creations_succeeds_without_the_feature(database: T
     let (by, here) = (Actor::command_line(), env.organization);
     let feature = "organizations_projects";
     let off = [feature.to_owned()];
-    let switched = env.catalog.set_organization_features(&by, here, &[], &off);
+    let switched = Organizations::new(&env.catalog).set_features(&by, here, &[], &off);
     switched.await.unwrap();
     let only = ProjectId(first(&env).await.id);
-    let deleted = env.catalog.delete_project(&by, here, only);
+    let deleted = Projects::new(&env.catalog).delete(&by, here, only);
     deleted.await.unwrap();
     let creations = (0..20).map(|number| {
         let (catalog, ann) = (env.catalog.clone(), env.owner.clone());
         tokio::spawn(async move {
             let new = NewProject::named(&format!("Project {number}"));
-            catalog.create_project(&ann, here, new).await
+            Projects::new(&catalog).create(&ann, here, new).await
         })
     });
     let creations: Vec<_> = creations.collect();
@@ -225,7 +239,10 @@ async fn only_one_of_parallel_creations_succeeds_without_the_feature(database: T
         }
     }
     assert_eq!(made, 1);
-    let left = env.catalog.list_projects(Some(here)).await.unwrap();
+    let left = Projects::new(&env.catalog)
+        .list_all(Some(here))
+        .await
+        .unwrap();
     assert_eq!(left.len(), 1);
 }
 
@@ -237,9 +254,16 @@ async fn the_first_event_is_marked_once_without_an_entry(database: TestDatabase)
     let version = env.catalog.keys_version().await.unwrap();
     let key = before.api_token.clone().unwrap();
     for noted in [false, true, true] {
-        let found = env.catalog.project_by_key(&key).await.unwrap().unwrap();
+        let found = ProjectKeys::new(&env.catalog)
+            .find(&key)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(found.ingested_event, noted);
-        env.catalog.note_first_event(id).await.unwrap();
+        ProjectKeys::new(&env.catalog)
+            .note_first_event(id)
+            .await
+            .unwrap();
     }
     let after = first(&env).await;
     let expected = Project {
@@ -250,5 +274,8 @@ async fn the_first_event_is_marked_once_without_an_entry(database: TestDatabase)
     assert_eq!(env.newest_entry().await, entry);
     assert_eq!(env.catalog.keys_version().await.unwrap(), version);
     let gone = ProjectId(id.0 + 1_000);
-    env.catalog.note_first_event(gone).await.unwrap();
+    ProjectKeys::new(&env.catalog)
+        .note_first_event(gone)
+        .await
+        .unwrap();
 }

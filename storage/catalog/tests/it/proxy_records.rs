@@ -3,7 +3,8 @@
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, ChangeError, Level, NewUser, ProxyRecord, ProxyStatus,
+    Activity, ActivityScope, Actor, ChangeError, Level, Members, NewUser, Organizations,
+    ProxyRecord, ProxyRecords, ProxyStatus, Users,
 };
 use std::collections::BTreeSet;
 use tokio::task::JoinSet;
@@ -33,8 +34,8 @@ fn blamed(error: &ChangeError) -> (Option<String>, &'static str) {
 async fn a_domain_gets_a_target_of_its_own(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
-    let made = catalog
-        .create_proxy_record(actor, id, "e.acme.example", BASE)
+    let made = ProxyRecords::new(catalog)
+        .create(actor, id, "e.acme.example", BASE)
         .await
         .unwrap();
     assert_eq!(made.record.status, ProxyStatus::Waiting);
@@ -48,12 +49,12 @@ async fn a_domain_gets_a_target_of_its_own(database: TestDatabase) {
         label.len() == 20 && label.bytes().all(|b| b.is_ascii_hexdigit()),
         "{label}"
     );
-    let other = catalog
-        .create_proxy_record(actor, id, "f.acme.example", BASE)
+    let other = ProxyRecords::new(catalog)
+        .create(actor, id, "f.acme.example", BASE)
         .await
         .unwrap();
     assert_ne!(other.record.target_cname, made.record.target_cname);
-    let page = catalog.list_proxy_records(id, ALL).await.unwrap();
+    let page = ProxyRecords::new(catalog).list(id, ALL).await.unwrap();
     let domains: Vec<_> = page
         .rows
         .iter()
@@ -69,7 +70,9 @@ async fn an_organization_claims_a_domain_once(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, actor) = (&fixture.catalog, &Actor::system());
     let make = |id, domain: String| async move {
-        catalog.create_proxy_record(actor, id, &domain, BASE).await
+        ProxyRecords::new(catalog)
+            .create(actor, id, &domain, BASE)
+            .await
     };
     let claimed = "e.acme.example".to_owned();
     let mut targets = BTreeSet::new();
@@ -94,7 +97,7 @@ async fn only_one_of_several_claims_is_valid_at_a_time(database: TestDatabase) {
     use ProxyStatus::{Erroring, Issuing, Valid, Waiting};
     let fixture = Fixture::open(&database).await;
     let (catalog, actor) = (&fixture.catalog, &Actor::system());
-    let make = |id| catalog.create_proxy_record(actor, id, "e.acme.example", BASE);
+    let make = |id| ProxyRecords::new(catalog).create(actor, id, "e.acme.example", BASE);
     let ours = make(fixture.organization_id).await.unwrap().record.id;
     let theirs = make(fixture.foreign_id).await.unwrap().record.id;
     let organization_of = |id| match id == ours {
@@ -113,10 +116,14 @@ async fn only_one_of_several_claims_is_valid_at_a_time(database: TestDatabase) {
         (ours, Valid, Erroring, Valid),
     ];
     for (number, (id, found, ours_then, theirs_then)) in table.into_iter().enumerate() {
-        let kept = catalog.record_proxy_check(id, Some(found), None).await;
+        let kept = ProxyRecords::new(catalog)
+            .record_check(id, Some(found), None)
+            .await;
         assert!(kept.unwrap());
         for (id, status) in [(ours, ours_then), (theirs, theirs_then)] {
-            let seen = catalog.proxy_record(organization_of(id), id).await;
+            let seen = ProxyRecords::new(catalog)
+                .get(organization_of(id), id)
+                .await;
             let seen = seen.unwrap().unwrap().record;
             assert_eq!(seen.status, status, "step {number}");
             let contested = id == theirs && (2..6).contains(&number) || id == ours && number == 7;
@@ -125,13 +132,13 @@ async fn only_one_of_several_claims_is_valid_at_a_time(database: TestDatabase) {
         }
     }
     // An organization without a record cannot create one while another's works.
-    catalog
-        .delete_proxy_record(actor, fixture.organization_id, ours)
+    ProxyRecords::new(catalog)
+        .delete(actor, fixture.organization_id, ours)
         .await
         .unwrap();
     let error = make(fixture.organization_id).await.unwrap_err();
     assert_eq!(blamed(&error), (Some("domain".to_owned()), "unique"));
-    let lost = catalog.record_proxy_check(theirs, Some(Waiting), None);
+    let lost = ProxyRecords::new(catalog).record_check(theirs, Some(Waiting), None);
     assert!(lost.await.unwrap());
     make(fixture.organization_id).await.unwrap();
 }
@@ -143,7 +150,7 @@ async fn only_one_of_concurrently_checked_claims_becomes_valid(database: TestDat
         let domain = format!("e{round}.acme.example");
         let mut made = Vec::new();
         for organization_id in [fixture.organization_id, fixture.foreign_id] {
-            let record = catalog.create_proxy_record(actor, organization_id, &domain, BASE);
+            let record = ProxyRecords::new(catalog).create(actor, organization_id, &domain, BASE);
             made.push((organization_id, record.await.unwrap().record.id));
         }
         let mut checks = JoinSet::new();
@@ -151,9 +158,11 @@ async fn only_one_of_concurrently_checked_claims_becomes_valid(database: TestDat
             let catalog = catalog.clone();
             checks.spawn(async move {
                 let found = Some(ProxyStatus::Valid);
-                let kept = catalog.record_proxy_check(id, found, None).await;
+                let kept = ProxyRecords::new(&catalog)
+                    .record_check(id, found, None)
+                    .await;
                 assert!(kept.unwrap());
-                let seen = catalog.proxy_record(organization_id, id).await;
+                let seen = ProxyRecords::new(&catalog).get(organization_id, id).await;
                 seen.unwrap().unwrap().record.status == ProxyStatus::Valid
             });
         }
@@ -165,34 +174,45 @@ async fn only_one_of_concurrently_checked_claims_becomes_valid(database: TestDat
 async fn records_are_hidden_from_other_organizations(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
-    let made = catalog
-        .create_proxy_record(actor, id, "e.acme.example", BASE)
+    let made = ProxyRecords::new(catalog)
+        .create(actor, id, "e.acme.example", BASE)
         .await
         .unwrap();
     let record = made.record.id;
     let foreign = fixture.foreign_id;
-    assert_eq!(catalog.proxy_record(foreign, record).await.unwrap(), None);
+    assert_eq!(
+        ProxyRecords::new(catalog)
+            .get(foreign, record)
+            .await
+            .unwrap(),
+        None
+    );
     let system = Actor::system();
-    let refused = catalog.delete_proxy_record(&system, foreign, record).await;
+    let refused = ProxyRecords::new(catalog)
+        .delete(&system, foreign, record)
+        .await;
     assert!(
         matches!(refused, Err(ChangeError::NotFound { .. })),
         "{refused:?}"
     );
     assert_eq!(
-        catalog
-            .list_proxy_records(foreign, ALL)
+        ProxyRecords::new(catalog)
+            .list(foreign, ALL)
             .await
             .unwrap()
             .count,
         0
     );
-    catalog
-        .delete_proxy_record(actor, id, record)
+    ProxyRecords::new(catalog)
+        .delete(actor, id, record)
         .await
         .unwrap();
-    assert_eq!(catalog.proxy_record(id, record).await.unwrap(), None);
-    catalog
-        .create_proxy_record(actor, id, "e.acme.example", BASE)
+    assert_eq!(
+        ProxyRecords::new(catalog).get(id, record).await.unwrap(),
+        None
+    );
+    ProxyRecords::new(catalog)
+        .create(actor, id, "e.acme.example", BASE)
         .await
         .unwrap();
 }
@@ -202,31 +222,30 @@ const WEEK: i64 = 7 * 24 * 60 * MINUTE;
 
 /// Reads a record.
 async fn read(fixture: &Fixture, record: Uuid) -> ProxyRecord {
-    let seen = fixture
-        .catalog
-        .proxy_record(fixture.organization_id, record)
+    let seen = ProxyRecords::new(&fixture.catalog)
+        .get(fixture.organization_id, record)
         .await;
     seen.unwrap().unwrap().record
 }
 
 async fn claimed(fixture: &Fixture) -> usize {
-    let claimed = fixture.catalog.claim_due_proxy_records(10).await;
+    let claimed = ProxyRecords::new(&fixture.catalog).claim_due(10).await;
     claimed.unwrap().len()
 }
 
 async fn checks_change_the_status_and_log_the_change(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
-    let made = catalog
-        .create_proxy_record(actor, id, "e.acme.example", BASE)
+    let made = ProxyRecords::new(catalog)
+        .create(actor, id, "e.acme.example", BASE)
         .await
         .unwrap();
     let record = made.record.id;
     let check = |found, message: Option<&str>| {
         let message = message.map(str::to_owned);
         async move {
-            catalog
-                .record_proxy_check(record, Some(found), message)
+            ProxyRecords::new(catalog)
+                .record_check(record, Some(found), message)
                 .await
         }
     };
@@ -264,8 +283,8 @@ async fn checks_change_the_status_and_log_the_change(database: TestDatabase) {
         (log[0].activity, fields),
         (Activity::Updated, vec!["status", "message"])
     );
-    catalog
-        .delete_proxy_record(actor, id, record)
+    ProxyRecords::new(catalog)
+        .delete(actor, id, record)
         .await
         .unwrap();
     assert!(!check(Waiting, None).await.unwrap());
@@ -274,12 +293,12 @@ async fn checks_change_the_status_and_log_the_change(database: TestDatabase) {
 async fn a_record_is_due_at_once_and_then_less_and_less_often(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
-    let made = catalog
-        .create_proxy_record(actor, id, "e.acme.example", BASE)
+    let made = ProxyRecords::new(catalog)
+        .create(actor, id, "e.acme.example", BASE)
         .await
         .unwrap();
     let record = made.record.id;
-    let due = catalog.claim_due_proxy_records(10).await.unwrap();
+    let due = ProxyRecords::new(catalog).claim_due(10).await.unwrap();
     assert_eq!(due, [made.record]);
     // Time without a change until a check, and pause after the check.
     for (pass, pause) in [
@@ -289,7 +308,8 @@ async fn a_record_is_due_at_once_and_then_less_and_less_often(database: TestData
         (WEEK, 60 * MINUTE),
     ] {
         fixture.pass_micros(pass);
-        let checked = catalog.record_proxy_check(record, Some(ProxyStatus::Valid), None);
+        let checked =
+            ProxyRecords::new(catalog).record_check(record, Some(ProxyStatus::Valid), None);
         assert!(checked.await.unwrap());
         let seen = read(&fixture, record).await;
         assert_eq!(seen.check_at.0 - fixture.now().0, pause, "after {pass}");
@@ -306,13 +326,13 @@ async fn only_one_checker_has_a_record_until_its_claim_lapses(database: TestData
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
     for number in 0..12 {
         let domain = format!("e{number}.acme.example");
-        let made = catalog.create_proxy_record(actor, id, &domain, BASE);
+        let made = ProxyRecords::new(catalog).create(actor, id, &domain, BASE);
         made.await.unwrap();
     }
     let mut claims = JoinSet::new();
     for _ in 0..12 {
         let catalog = catalog.clone();
-        claims.spawn(async move { catalog.claim_due_proxy_records(1).await.unwrap() });
+        claims.spawn(async move { ProxyRecords::new(&catalog).claim_due(1).await.unwrap() });
     }
     let claimed_then = claims.join_all().await;
     let ids: Vec<_> = claimed_then.iter().flatten().map(|it| it.id).collect();
@@ -326,35 +346,35 @@ async fn only_one_checker_has_a_record_until_its_claim_lapses(database: TestData
 async fn an_actor_who_lost_access_meanwhile_changes_nothing(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, owner) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
-    let made = catalog
-        .create_proxy_record(owner, id, "e.acme.example", BASE)
+    let made = ProxyRecords::new(catalog)
+        .create(owner, id, "e.acme.example", BASE)
         .await
         .unwrap();
     let new = NewUser {
         email: "mia@example.com".to_owned(),
         ..NewUser::default()
     };
-    let mia = catalog.create_user(new).await.unwrap();
+    let mia = Users::new(catalog).create(new).await.unwrap();
     let actor = Actor::user(&mia, None);
     for level in [None, Some(Level::Member), Some(Level::Administrator)] {
         match level {
             None => (),
             Some(Level::Member) => drop(catalog.add_member(id, mia.id, Level::Member).await),
             Some(level) => {
-                let set = catalog.set_member_level(owner, id, mia.uuid, level);
+                let set = Members::new(catalog).set_level(owner, id, mia.uuid, level);
                 set.await.unwrap();
             }
         }
-        let new = catalog.create_proxy_record(&actor, id, "f.acme.example", BASE);
+        let new = ProxyRecords::new(catalog).create(&actor, id, "f.acme.example", BASE);
         let new = new.await.map(drop);
-        let deleted = catalog.delete_proxy_record(&actor, id, made.record.id);
+        let deleted = ProxyRecords::new(catalog).delete(&actor, id, made.record.id);
         for outcome in [new, deleted.await] {
             let refused = matches!(outcome, Err(ChangeError::Forbidden(_)));
             assert_eq!(refused, level < Some(Level::Administrator), "{outcome:?}");
         }
     }
-    catalog.delete_organization(owner, id).await.unwrap();
-    let late = catalog.create_proxy_record(owner, id, "g.acme.example", BASE);
+    Organizations::new(catalog).delete(owner, id).await.unwrap();
+    let late = ProxyRecords::new(catalog).create(owner, id, "g.acme.example", BASE);
     let late = late.await;
     assert!(
         matches!(late, Err(ChangeError::NotFound { .. })),
@@ -367,7 +387,9 @@ async fn an_organization_has_at_most_100_records(database: TestDatabase) {
     let (catalog, actor) = (&fixture.catalog, &Actor::system());
     let make = |id, number: u32| async move {
         let domain = format!("e{number}.acme.example");
-        catalog.create_proxy_record(actor, id, &domain, BASE).await
+        ProxyRecords::new(catalog)
+            .create(actor, id, &domain, BASE)
+            .await
     };
     let mut last = None;
     for number in 0..100 {
@@ -378,7 +400,7 @@ async fn an_organization_has_at_most_100_records(database: TestDatabase) {
     assert!(forbidden, "{refused:?}");
     make(fixture.foreign_id, 100).await.unwrap();
     let last = last.unwrap().record.id;
-    let deleted = catalog.delete_proxy_record(actor, fixture.organization_id, last);
+    let deleted = ProxyRecords::new(catalog).delete(actor, fixture.organization_id, last);
     deleted.await.unwrap();
     make(fixture.organization_id, 101).await.unwrap();
 }
@@ -387,7 +409,7 @@ async fn a_failed_check_keeps_the_status_until_the_record_is_too_old(database: T
     use ProxyStatus::{Erroring, Issuing, TimedOut, Valid, Waiting};
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
-    let made = catalog.create_proxy_record(actor, id, "e.acme.example", BASE);
+    let made = ProxyRecords::new(catalog).create(actor, id, "e.acme.example", BASE);
     let record = made.await.unwrap().record.id;
     let silence = Some("no answer");
     // Time, result of the check, status that follows, pause until the next check, number of
@@ -408,7 +430,7 @@ async fn a_failed_check_keeps_the_status_until_the_record_is_too_old(database: T
     for (pass, found, status, pause, entries) in table {
         fixture.pass_micros(pass);
         let message = silence.filter(|_| found.is_none()).map(str::to_owned);
-        let kept = catalog.record_proxy_check(record, found, message.clone());
+        let kept = ProxyRecords::new(catalog).record_check(record, found, message.clone());
         assert!(kept.await.unwrap());
         let seen = read(&fixture, record).await;
         assert_eq!((seen.status, seen.message), (status, message));

@@ -6,7 +6,9 @@ use millrace_catalog::limits::{
     RESPONSE_BYTES_RESERVED_PER_USER,
 };
 use millrace_catalog::testing::{TestDatabase, numbers};
-use millrace_catalog::{Catalog, IdempotencyClaim, ResponseOwners, ResponsesFull, StoredResponse};
+use millrace_catalog::{
+    Catalog, IdempotencyClaim, IdempotencyKeys, ResponseOwners, ResponsesFull, StoredResponse,
+};
 use millrace_rows::Micros;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +37,7 @@ fn owners(env: &TestEnv) -> ResponseOwners {
 }
 
 async fn claim(catalog: &Catalog, id: &str, owners: ResponseOwners) -> IdempotencyClaim {
-    let claimed = catalog.claim_idempotency_key(id, "1", owners).await;
+    let claimed = IdempotencyKeys::new(catalog).claim(id, "1", owners).await;
     claimed.unwrap()
 }
 
@@ -149,9 +151,8 @@ async fn a_stored_response_counts_for_its_user_and_organization(database: TestDa
     let env = TestEnv::new(&database).await;
     let keep = async |id: &str, name: Uuid, bytes: usize| {
         let body = "x".repeat(bytes);
-        let kept = env
-            .catalog
-            .keep_idempotent_answer(id, name, owners(&env), 201, &body);
+        let kept =
+            IdempotencyKeys::new(&env.catalog).keep_answer(id, name, owners(&env), 201, &body);
         kept.await.unwrap();
     };
     let rows = |bytes: u64| {
@@ -169,7 +170,7 @@ async fn a_stored_response_counts_for_its_user_and_organization(database: TestDa
     assert_eq!(counts(&database).await, both);
     // Neither a released claim counts, nor a response that came after its claim had ended.
     let released = claimed(&env, "released").await;
-    let release = env.catalog.release_idempotency_key("released", released);
+    let release = IdempotencyKeys::new(&env.catalog).release("released", released);
     release.await.unwrap();
     keep("released", released, 5).await;
     keep("first", first, 5).await;
@@ -188,7 +189,12 @@ async fn a_stored_response_counts_for_its_user_and_organization(database: TestDa
         (26, Vec::new()),
     ] {
         env.clock.set(Micros(START.0 + hours * HOUR_MICROS));
-        while env.catalog.prune_responses().await.unwrap() > 0 {}
+        while IdempotencyKeys::new(&env.catalog)
+            .prune_responses()
+            .await
+            .unwrap()
+            > 0
+        {}
         assert_eq!(counts(&database).await, left, "{hours} hours");
     }
 }
@@ -202,9 +208,8 @@ async fn responses_that_are_stored_at_the_same_time_all_count(database: TestData
         requests.spawn(async move {
             let id = format!("request {number}");
             let name = claimed(&env, &id).await;
-            let kept = env
-                .catalog
-                .keep_idempotent_answer(&id, name, owners(&env), 201, "{}");
+            let kept =
+                IdempotencyKeys::new(&env.catalog).keep_answer(&id, name, owners(&env), 201, "{}");
             kept.await.unwrap();
         });
     }
@@ -220,9 +225,8 @@ async fn responses_that_are_stored_at_the_same_time_all_count(database: TestData
 async fn known_requests_are_answered_where_no_more_can_be_stored(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let done = claimed(&env, "done").await;
-    let kept = env
-        .catalog
-        .keep_idempotent_answer("done", done, owners(&env), 201, "{}");
+    let kept =
+        IdempotencyKeys::new(&env.catalog).keep_answer("done", done, owners(&env), 201, "{}");
     kept.await.unwrap();
     claimed(&env, "running").await;
     let user = format!("user {}", env.ann.id);
@@ -246,7 +250,7 @@ async fn known_requests_are_answered_where_no_more_can_be_stored(database: TestD
         for (id, expected) in &table {
             assert_eq!(&claim(catalog, id, owners(&env)).await, expected, "{id}");
         }
-        let mismatch = catalog.claim_idempotency_key("done", "2", owners(&env));
+        let mismatch = IdempotencyKeys::new(catalog).claim("done", "2", owners(&env));
         assert_eq!(mismatch.await.unwrap(), IdempotencyClaim::Mismatch);
     }
     env.clock.set(Micros(START.0 + 24 * HOUR_MICROS));
@@ -273,7 +277,11 @@ async fn forgotten_responses_are_deleted_in_pieces(database: TestDatabase) {
     insert("known", 1, "'{}'", DAY_MICROS - 1).await;
     let mut pieces = Vec::new();
     loop {
-        match env.catalog.prune_responses().await.unwrap() {
+        match IdempotencyKeys::new(&env.catalog)
+            .prune_responses()
+            .await
+            .unwrap()
+        {
             0 => break,
             rows => pieces.push(rows),
         }

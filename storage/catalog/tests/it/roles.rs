@@ -4,8 +4,8 @@ use crate::seed::{add_members, numbers, random_uuid};
 use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, NewRole, PageRequest, Role,
-    RoleChange, RoleFilter, RoleMember, User,
+    Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, Members, NewRole,
+    Organizations, PageRequest, Role, RoleChange, RoleFilter, RoleMember, Roles, User,
 };
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ const INVALID: (&str, Option<String>) = ("invalid_input", None);
 
 async fn role(env: &TestEnv, name: &str) -> Role {
     let new = NewRole::named(name);
-    let made = env.catalog.create_role(&env.owner, env.organization, new);
+    let made = Roles::new(&env.catalog).create(&env.owner, env.organization, new);
     made.await.unwrap().role
 }
 
@@ -43,16 +43,14 @@ async fn member(env: &TestEnv, name: &str, level: Level) -> User {
 
 async fn give(env: &TestEnv, role: &Role, user: &User) -> Result<RoleMember, ChangeError> {
     let (catalog, here) = (&env.catalog, env.organization);
-    catalog
-        .add_role_member(&env.owner, here, role.id, user.uuid)
+    Roles::new(catalog)
+        .add_member(&env.owner, here, role.id, user.uuid)
         .await
 }
 
 /// First names of a role's members.
 async fn holders(env: &TestEnv, role: &Role) -> Vec<String> {
-    let page = env
-        .catalog
-        .role_members_of(env.organization, role.id, FIRST);
+    let page = Roles::new(&env.catalog).members(env.organization, role.id, FIRST);
     let page = page.await.unwrap().unwrap();
     assert_eq!(page.count, page.rows.len() as u64);
     page.rows
@@ -75,18 +73,21 @@ async fn a_role_is_made_and_read(database: TestDatabase) {
         feature_flags_access_level: FlagsAccess::View,
         ..NewRole::named(" Engineers ")
     };
-    let made = catalog.create_role(&env.owner, here, new).await.unwrap();
+    let made = Roles::new(catalog)
+        .create(&env.owner, here, new)
+        .await
+        .unwrap();
     assert_eq!(made.role.name, "Engineers");
     assert_eq!(made.role.feature_flags_access_level.number(), 21);
     assert_eq!(made.created_by.as_ref(), Some(&env.ann));
     assert!(made.members.is_empty());
     assert_eq!(
-        catalog.role(here, made.role.id).await.unwrap(),
+        Roles::new(catalog).get(here, made.role.id).await.unwrap(),
         Some(made.clone())
     );
     let by_operator = NewRole::named("Operators");
-    let by_operator = catalog
-        .create_role(&Actor::command_line(), here, by_operator)
+    let by_operator = Roles::new(catalog)
+        .create(&Actor::command_line(), here, by_operator)
         .await;
     let by_operator = by_operator.unwrap();
     assert_eq!(by_operator.created_by, None);
@@ -94,8 +95,8 @@ async fn a_role_is_made_and_read(database: TestDatabase) {
         by_operator.role.feature_flags_access_level,
         FlagsAccess::Edit
     );
-    let all = catalog
-        .roles_of(here, &RoleFilter::default(), FIRST)
+    let all = Roles::new(catalog)
+        .list(here, &RoleFilter::default(), FIRST)
         .await
         .unwrap();
     assert_eq!((all.count, all.rows), (2, vec![made.clone(), by_operator]));
@@ -119,25 +120,27 @@ async fn names_of_roles_are_unique_in_any_case(database: TestDatabase) {
         ("KÜNSTLER ", field("unique", "name")),
     ];
     for (name, expected) in table {
-        let made = catalog.create_role(owner, here, NewRole::named(name)).await;
+        let made = Roles::new(catalog)
+            .create(owner, here, NewRole::named(name))
+            .await;
         assert_eq!(blame(made), expected, "{name}");
-        let renamed = catalog
-            .update_role(owner, here, others.id, rename(name))
+        let renamed = Roles::new(catalog)
+            .update(owner, here, others.id, rename(name))
             .await;
         assert_eq!(blame(renamed), expected, "{name}");
     }
     for name in ["Künstler", "künstler"] {
-        let kept = catalog
-            .update_role(owner, here, artists.id, rename(name))
+        let kept = Roles::new(catalog)
+            .update(owner, here, artists.id, rename(name))
             .await;
         assert_eq!(kept.unwrap().role.name, name);
     }
-    let there = catalog
-        .create_organization(owner, "Other", Some(env.ann.id))
+    let there = Organizations::new(catalog)
+        .create(owner, "Other", Some(env.ann.id))
         .await;
     let there = there.unwrap().id;
-    catalog
-        .create_role(owner, there, NewRole::named("Künstler"))
+    Roles::new(catalog)
+        .create(owner, there, NewRole::named("Künstler"))
         .await
         .unwrap();
 }
@@ -151,13 +154,16 @@ async fn changes_of_roles_are_logged_and_unchanged_values_are_not(database: Test
         feature_flags_access_level: Some(FlagsAccess::View),
     };
     for _ in 0..2 {
-        let changed = catalog
-            .update_role(owner, here, made.id, change.clone())
+        let changed = Roles::new(catalog)
+            .update(owner, here, made.id, change.clone())
             .await;
         assert_eq!(changed.unwrap().role.name, "Makers");
     }
     give(&env, &made, &env.ann).await.unwrap();
-    catalog.delete_role(owner, here, made.id).await.unwrap();
+    Roles::new(catalog)
+        .delete(owner, here, made.id)
+        .await
+        .unwrap();
     let entries = env.entries(ActivityScope::Role).await;
     let told: Vec<_> = entries
         .iter()
@@ -194,8 +200,8 @@ async fn roles_are_filtered_by_their_fields(database: TestDatabase) {
         feature_flags_access_level: Some(FlagsAccess::View),
         ..RoleChange::default()
     };
-    catalog
-        .update_role(&env.owner, here, first.id, view)
+    Roles::new(catalog)
+        .update(&env.owner, here, first.id, view)
         .await
         .unwrap();
     let filter = |change: &dyn Fn(&mut RoleFilter)| {
@@ -214,7 +220,10 @@ async fn roles_are_filtered_by_their_fields(database: TestDatabase) {
         ),
     ];
     for (filter, expected) in table {
-        let page = catalog.roles_of(here, &filter, FIRST).await.unwrap();
+        let page = Roles::new(catalog)
+            .list(here, &filter, FIRST)
+            .await
+            .unwrap();
         let names: Vec<_> = page.rows.iter().map(|seen| &*seen.role.name).collect();
         assert_eq!(names.join(" "), expected, "{filter:?}");
         assert_eq!(page.count, names.len() as u64);
@@ -235,20 +244,26 @@ async fn members_get_a_role_once_and_can_lose_it(database: TestDatabase) {
     give(&env, &engineers, &env.ann).await.unwrap();
     give(&env, &others, &bob).await.unwrap();
     assert_eq!(holders(&env, &engineers).await, ["bob", "ann"]);
-    let seen = catalog.role(here, engineers.id).await.unwrap().unwrap();
+    let seen = Roles::new(catalog)
+        .get(here, engineers.id)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((seen.members.len(), &seen.members[0]), (2, &given));
     let id = given.record.id;
-    let one = |role: &Role| catalog.role_member(here, role.id, id);
+    let one = |role: &Role| Roles::new(catalog).member(here, role.id, id);
     assert_eq!(one(&engineers).await.unwrap(), Some(given));
     assert_eq!(one(&others).await.unwrap(), None);
-    let elsewhere = catalog.remove_role_member(owner, here, others.id, id).await;
+    let elsewhere = Roles::new(catalog)
+        .remove_member(owner, here, others.id, id)
+        .await;
     assert_eq!(blame(elsewhere), MISSING);
-    catalog
-        .remove_role_member(owner, here, engineers.id, id)
+    Roles::new(catalog)
+        .remove_member(owner, here, engineers.id, id)
         .await
         .unwrap();
-    let again = catalog
-        .remove_role_member(owner, here, engineers.id, id)
+    let again = Roles::new(catalog)
+        .remove_member(owner, here, engineers.id, id)
         .await;
     assert_eq!(blame(again), MISSING);
     assert_eq!(holders(&env, &engineers).await, ["ann"]);
@@ -267,13 +282,15 @@ async fn only_members_get_a_role(database: TestDatabase) {
     let stranger = env.user("stranger").await;
     let (known, unknown) = (stranger.uuid, Uuid::now_v7());
     for uuid in [known, unknown] {
-        let given = catalog
-            .add_role_member(owner, here, engineers.id, uuid)
+        let given = Roles::new(catalog)
+            .add_member(owner, here, engineers.id, uuid)
             .await;
         assert_eq!(blame(given), INVALID);
     }
     let ann = env.ann.uuid;
-    let given = catalog.add_role_member(owner, here, unknown, ann).await;
+    let given = Roles::new(catalog)
+        .add_member(owner, here, unknown, ann)
+        .await;
     assert_eq!(blame(given), MISSING);
     assert!(holders(&env, &engineers).await.is_empty());
 }
@@ -284,7 +301,10 @@ async fn a_member_who_leaves_loses_the_role(database: TestDatabase) {
     let engineers = role(&env, "Engineers").await;
     let bob = member(&env, "bob", Level::Member).await;
     give(&env, &engineers, &bob).await.unwrap();
-    catalog.remove_member(owner, here, bob.uuid).await.unwrap();
+    Members::new(catalog)
+        .remove(owner, here, bob.uuid)
+        .await
+        .unwrap();
     assert!(holders(&env, &engineers).await.is_empty());
     catalog
         .add_member(here, bob.id, Level::Member)
@@ -298,16 +318,25 @@ async fn members_of_a_deleted_role_stay_in_the_organization(database: TestDataba
     let (catalog, owner, here) = (&env.catalog, &env.owner, env.organization);
     let engineers = role(&env, "Engineers").await;
     give(&env, &engineers, &env.ann).await.unwrap();
-    catalog
-        .delete_role(owner, here, engineers.id)
+    Roles::new(catalog)
+        .delete(owner, here, engineers.id)
         .await
         .unwrap();
     assert_eq!(
-        blame(catalog.delete_role(owner, here, engineers.id).await),
+        blame(Roles::new(catalog).delete(owner, here, engineers.id).await),
         MISSING
     );
-    assert_eq!(catalog.role(here, engineers.id).await.unwrap(), None);
-    assert!(catalog.member(here, env.ann.uuid).await.unwrap().is_some());
+    assert_eq!(
+        Roles::new(catalog).get(here, engineers.id).await.unwrap(),
+        None
+    );
+    assert!(
+        Members::new(catalog)
+            .get(here, env.ann.uuid)
+            .await
+            .unwrap()
+            .is_some()
+    );
     role(&env, "Engineers").await;
 }
 
@@ -323,71 +352,94 @@ async fn administrators_change_roles_and_members_do_not(database: TestDatabase) 
     let forbidden = ("permission_denied", None);
     for by in [&bob, &stranger] {
         let (id, uuid, by) = (engineers.id, by.uuid, actor(by));
-        let made = catalog.create_role(&by, here, NewRole::named("Mine")).await;
+        let made = Roles::new(catalog)
+            .create(&by, here, NewRole::named("Mine"))
+            .await;
         assert_eq!(blame(made), forbidden);
-        let renamed = catalog.update_role(&by, here, id, rename("Mine")).await;
+        let renamed = Roles::new(catalog)
+            .update(&by, here, id, rename("Mine"))
+            .await;
         assert_eq!(blame(renamed), forbidden);
-        let given = catalog.add_role_member(&by, here, id, uuid).await;
+        let given = Roles::new(catalog).add_member(&by, here, id, uuid).await;
         assert_eq!(blame(given), forbidden);
-        let taken = catalog.remove_role_member(&by, here, id, held).await;
+        let taken = Roles::new(catalog).remove_member(&by, here, id, held).await;
         assert_eq!(blame(taken), forbidden);
-        assert_eq!(blame(catalog.delete_role(&by, here, id).await), forbidden);
+        assert_eq!(
+            blame(Roles::new(catalog).delete(&by, here, id).await),
+            forbidden
+        );
     }
     let by = actor(&administrator);
-    let given = catalog
-        .add_role_member(&by, here, engineers.id, bob.uuid)
+    let given = Roles::new(catalog)
+        .add_member(&by, here, engineers.id, bob.uuid)
         .await;
     given.unwrap();
-    let taken = catalog
-        .remove_role_member(&by, here, engineers.id, held)
+    let taken = Roles::new(catalog)
+        .remove_member(&by, here, engineers.id, held)
         .await;
     taken.unwrap();
-    catalog.delete_role(&by, here, engineers.id).await.unwrap();
+    Roles::new(catalog)
+        .delete(&by, here, engineers.id)
+        .await
+        .unwrap();
 }
 
 async fn roles_are_hidden_from_other_organizations(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let (catalog, owner) = (&env.catalog, &env.owner);
-    let made = catalog
-        .create_organization(owner, "Other", Some(env.ann.id))
+    let made = Organizations::new(catalog)
+        .create(owner, "Other", Some(env.ann.id))
         .await;
     let there = made.unwrap().id;
     let ours = role(&env, "Engineers").await;
     let held = give(&env, &ours, &env.ann).await.unwrap().record.id;
     let ann = env.ann.uuid;
-    assert_eq!(catalog.role(there, ours.id).await.unwrap(), None);
+    assert_eq!(Roles::new(catalog).get(there, ours.id).await.unwrap(), None);
     assert_eq!(
-        catalog.role_member(there, ours.id, held).await.unwrap(),
-        None
-    );
-    assert_eq!(
-        catalog
-            .role_members_of(there, ours.id, FIRST)
+        Roles::new(catalog)
+            .member(there, ours.id, held)
             .await
             .unwrap(),
         None
     );
-    let page = catalog.roles_of(there, &RoleFilter::default(), FIRST).await;
+    assert_eq!(
+        Roles::new(catalog)
+            .members(there, ours.id, FIRST)
+            .await
+            .unwrap(),
+        None
+    );
+    let page = Roles::new(catalog)
+        .list(there, &RoleFilter::default(), FIRST)
+        .await;
     assert_eq!(page.unwrap().count, 0);
-    let renamed = catalog
-        .update_role(owner, there, ours.id, rename("Theirs"))
+    let renamed = Roles::new(catalog)
+        .update(owner, there, ours.id, rename("Theirs"))
         .await;
     assert_eq!(blame(renamed), MISSING);
-    let given = catalog.add_role_member(owner, there, ours.id, ann).await;
+    let given = Roles::new(catalog)
+        .add_member(owner, there, ours.id, ann)
+        .await;
     assert_eq!(blame(given), MISSING);
-    let taken = catalog
-        .remove_role_member(owner, there, ours.id, held)
+    let taken = Roles::new(catalog)
+        .remove_member(owner, there, ours.id, held)
         .await;
     assert_eq!(blame(taken), MISSING);
     assert_eq!(
-        blame(catalog.delete_role(owner, there, ours.id).await),
+        blame(Roles::new(catalog).delete(owner, there, ours.id).await),
         MISSING
     );
-    catalog
-        .delete_organization(owner, env.organization)
+    Organizations::new(catalog)
+        .delete(owner, env.organization)
         .await
         .unwrap();
-    assert_eq!(catalog.role(env.organization, ours.id).await.unwrap(), None);
+    assert_eq!(
+        Roles::new(catalog)
+            .get(env.organization, ours.id)
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 async fn parallel_additions_of_one_member_to_a_role_leave_one(database: TestDatabase) {
@@ -397,7 +449,11 @@ async fn parallel_additions_of_one_member_to_a_role_leave_one(database: TestData
         .map(|_| {
             let (catalog, owner) = (env.catalog.clone(), env.owner.clone());
             let (here, id, uuid) = (env.organization, engineers.id, env.ann.uuid);
-            tokio::spawn(async move { catalog.add_role_member(&owner, here, id, uuid).await })
+            tokio::spawn(async move {
+                Roles::new(&catalog)
+                    .add_member(&owner, here, id, uuid)
+                    .await
+            })
         })
         .collect();
     let mut given = 0;
@@ -434,7 +490,10 @@ async fn lists_of_roles_and_of_their_members_take_three_statements(database: Tes
     let page = |offset| PageRequest { limit: 500, offset };
     let (all, mut seen) = (RoleFilter::default(), Vec::new());
     for offset in [0, 500] {
-        let part = catalog.roles_of(here, &all, page(offset)).await.unwrap();
+        let part = Roles::new(&catalog)
+            .list(here, &all, page(offset))
+            .await
+            .unwrap();
         let statements = sent.take();
         assert!(statements.len() <= 3, "{statements:#?}");
         assert_eq!((part.count, part.rows.len()), (1000, 500));
@@ -447,7 +506,9 @@ async fn lists_of_roles_and_of_their_members_take_three_statements(database: Tes
     );
     let held: usize = seen.iter().map(|seen| seen.members.len()).sum();
     assert_eq!(held, 2 * 1000, "of 1001 each");
-    let part = catalog.role_members_of(here, first.id, page(1000)).await;
+    let part = Roles::new(&catalog)
+        .members(here, first.id, page(1000))
+        .await;
     let part = part.unwrap().unwrap();
     assert!(sent.take().len() <= 3);
     assert_eq!((part.count, part.rows.len()), (1001, 1));
@@ -460,7 +521,10 @@ async fn a_role_is_returned_with_its_first_members(database: TestDatabase) {
     let mut roles = Vec::new();
     for number in 0..20 {
         let new = NewRole::named(&format!("r{number:02}"));
-        let made = catalog.create_role(&env.owner, here, new).await.unwrap();
+        let made = Roles::new(catalog)
+            .create(&env.owner, here, new)
+            .await
+            .unwrap();
         roles.push(made.role.id);
     }
     let uuid = random_uuid(&database);
@@ -479,7 +543,11 @@ async fn a_role_is_returned_with_its_first_members(database: TestDatabase) {
         let expected = (0..count).map(|before| format!("crowd{}@example.com", 1010 - before));
         assert_eq!(emails.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     };
-    let one = catalog.role(here, roles[7]).await.unwrap().unwrap();
+    let one = Roles::new(catalog)
+        .get(here, roles[7])
+        .await
+        .unwrap()
+        .unwrap();
     first(&one.members, 1_000);
     // However long the pages are, each has at most 2 000 members, and no role is left out.
     for limit in [1, 2, 3, 20] {
@@ -487,7 +555,9 @@ async fn a_role_is_returned_with_its_first_members(database: TestDatabase) {
         while read.len() < roles.len() {
             let offset = read.len() as u64;
             let page = PageRequest { limit, offset };
-            let page = catalog.roles_of(here, &RoleFilter::default(), page).await;
+            let page = Roles::new(catalog)
+                .list(here, &RoleFilter::default(), page)
+                .await;
             let rows = page.unwrap().rows;
             assert!((1..=limit.min(2)).contains(&(rows.len() as u64)), "{limit}");
             for row in rows {
@@ -497,6 +567,6 @@ async fn a_role_is_returned_with_its_first_members(database: TestDatabase) {
         }
         assert_eq!(read, roles);
     }
-    let all = catalog.role_members_of(here, roles[7], FIRST);
+    let all = Roles::new(catalog).members(here, roles[7], FIRST);
     assert_eq!(all.await.unwrap().unwrap().count, 1_010);
 }

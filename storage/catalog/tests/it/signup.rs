@@ -3,7 +3,10 @@
 use crate::seed::add_members;
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, ActivityScope, Level, NewInvite, SentInvite};
+use millrace_catalog::{
+    Activity, ActivityScope, Invites, Level, Members, NewInvite, Organizations, PersonalKeys,
+    SentInvite, Users,
+};
 use std::collections::BTreeSet;
 
 on_both!(
@@ -21,9 +24,8 @@ async fn invite(env: &TestEnv, email: &str, level: Level) -> SentInvite {
         emailing_attempt_made: true,
         ..NewInvite::to(email)
     };
-    let made = env
-        .catalog
-        .create_invite(&env.owner, env.organization, new)
+    let made = Invites::new(&env.catalog)
+        .create(&env.owner, env.organization, new)
         .await;
     made.unwrap()
 }
@@ -32,9 +34,8 @@ async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let sent = invite(&env, "Bob@Example.com", Level::Administrator).await;
     let token = sent.token.expose();
-    let joined = env
-        .catalog
-        .accept_invite_as_new(token, " Bob ", "Smith")
+    let joined = Invites::new(&env.catalog)
+        .accept_as_new(token, " Bob ", "Smith")
         .await
         .unwrap();
     let user = &joined.member.user;
@@ -46,8 +47,7 @@ async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
     assert_eq!(joined.member.membership.level, Level::Administrator);
     assert_eq!(joined.organization.id, env.organization);
     let key = joined.key.unwrap();
-    let caller = env
-        .catalog
+    let caller = PersonalKeys::new(&env.catalog)
         .authenticate(key.value.expose())
         .await
         .unwrap()
@@ -56,23 +56,26 @@ async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
         (caller.user.id, caller.scopes.as_slice()),
         (user.id, &["*".to_owned()][..])
     );
-    let access = env
-        .catalog
+    let access = Organizations::new(&env.catalog)
         .access(&caller, env.organization)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(access.level, Some(Level::Administrator));
-    let listed = env
-        .catalog
-        .invites_of(env.organization, FIRST)
+    let listed = Invites::new(&env.catalog)
+        .list(env.organization, FIRST)
         .await
         .unwrap();
     assert_eq!(listed.count, 0);
-    assert!(env.catalog.open_invite(token).await.unwrap().is_none());
-    let again = env
-        .catalog
-        .accept_invite_as_new(token, "Bob", "Smith")
+    assert!(
+        Invites::new(&env.catalog)
+            .open(token)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let again = Invites::new(&env.catalog)
+        .accept_as_new(token, "Bob", "Smith")
         .await;
     assert_eq!(blame(again).0, "not_found");
     let entries = env.entries(ActivityScope::Membership).await;
@@ -88,9 +91,14 @@ async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
     let caller = env.caller(&bob).await;
     let sent = invite(&env, "bob@example.com", Level::Member).await;
     let token = sent.token.expose();
-    let refused = env.catalog.accept_invite_as_new(token, "Bob", "").await;
+    let refused = Invites::new(&env.catalog)
+        .accept_as_new(token, "Bob", "")
+        .await;
     assert_eq!(blame(refused), ("account_exists", None));
-    let joined = env.catalog.accept_invite_as(token, &caller).await.unwrap();
+    let joined = Invites::new(&env.catalog)
+        .accept_as(token, &caller)
+        .await
+        .unwrap();
     assert!(joined.key.is_none());
     assert_eq!(joined.member.user.is_email_verified, Some(true));
     assert_eq!(
@@ -98,7 +106,7 @@ async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
         (bob.id, Level::Member)
     );
     assert!(
-        env.catalog
+        Organizations::new(&env.catalog)
             .access(&caller, env.organization)
             .await
             .unwrap()
@@ -119,7 +127,7 @@ async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
     ];
     for (name, email, is_mailed, expected) in table {
         let address = format!("{name}@example.com");
-        let user = match env.catalog.user_by_email(&address).await.unwrap() {
+        let user = match Users::new(&env.catalog).by_email(&address).await.unwrap() {
             Some(user) => user,
             None => env.user(name).await,
         };
@@ -127,19 +135,15 @@ async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
             emailing_attempt_made: is_mailed,
             ..NewInvite::to(email)
         };
-        let made = env
-            .catalog
-            .create_organization(&env.owner, "Other", Some(env.ann.id));
+        let made = Organizations::new(&env.catalog).create(&env.owner, "Other", Some(env.ann.id));
         let organization = made.await.unwrap().id;
-        let sent = env
-            .catalog
-            .create_invite(&env.owner, organization, new)
+        let sent = Invites::new(&env.catalog)
+            .create(&env.owner, organization, new)
             .await
             .unwrap();
         let caller = env.caller(&user).await;
-        let accepted = env
-            .catalog
-            .accept_invite_as(sent.token.expose(), &caller)
+        let accepted = Invites::new(&env.catalog)
+            .accept_as(sent.token.expose(), &caller)
             .await;
         let verified = accepted.unwrap().member.user.is_email_verified;
         assert_eq!(verified, expected, "{email}, mailed: {is_mailed}");
@@ -148,16 +152,14 @@ async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
         emailing_attempt_made: true,
         ..NewInvite::to("\u{212a}ay@B\u{fc}cher.example")
     };
-    let sent = env
-        .catalog
-        .create_invite(&env.owner, env.organization, new)
+    let sent = Invites::new(&env.catalog)
+        .create(&env.owner, env.organization, new)
         .await
         .unwrap();
     let mailed_to = &sent.invite.record.target_email;
     assert_eq!(mailed_to, "Kay@xn--bcher-kva.example");
-    let joined = env
-        .catalog
-        .accept_invite_as_new(sent.token.expose(), "", "")
+    let joined = Invites::new(&env.catalog)
+        .accept_as_new(sent.token.expose(), "", "")
         .await
         .unwrap();
     let user = joined.member.user;
@@ -173,24 +175,32 @@ async fn invites_that_cannot_be_accepted_are_refused(database: TestDatabase) {
     let carol_key = env.caller(&carol).await;
     let sent = invite(&env, "bob@example.com", Level::Member).await;
     let token = sent.token.expose();
-    let refused = env.catalog.accept_invite_as(token, &carol_key).await;
+    let refused = Invites::new(&env.catalog)
+        .accept_as(token, &carol_key)
+        .await;
     assert_eq!(blame(refused), ("invalid_recipient", None));
     let owner = actor(&carol);
-    let elsewhere = env
-        .catalog
-        .create_organization(&owner, "Carol's", Some(carol.id));
+    let elsewhere = Organizations::new(&env.catalog).create(&owner, "Carol's", Some(carol.id));
     let elsewhere = elsewhere.await.unwrap().id;
     let limited = env.caller_with(&carol, |key| {
         key.scoped_organizations = Some(vec![elsewhere]);
     });
-    let refused = env.catalog.accept_invite_as(token, &limited.await).await;
+    let refused = Invites::new(&env.catalog)
+        .accept_as(token, &limited.await)
+        .await;
     assert_eq!(blame(refused).0, "permission_denied");
     let long = "x".repeat(151);
-    let refused = env.catalog.accept_invite_as_new(token, &long, "").await;
+    let refused = Invites::new(&env.catalog)
+        .accept_as_new(token, &long, "")
+        .await;
     assert_eq!(blame(refused), field("max_length", "first_name"));
-    let refused = env.catalog.accept_invite_as_new(token, "", &long).await;
+    let refused = Invites::new(&env.catalog)
+        .accept_as_new(token, "", &long)
+        .await;
     assert_eq!(blame(refused), field("max_length", "last_name"));
-    let refused = env.catalog.accept_invite_as_new("nonsense", "", "").await;
+    let refused = Invites::new(&env.catalog)
+        .accept_as_new("nonsense", "", "")
+        .await;
     assert_eq!(blame(refused).0, "not_found");
     let second = invite(&env, "carol@example.com", Level::Member).await;
     let added = env
@@ -198,17 +208,18 @@ async fn invites_that_cannot_be_accepted_are_refused(database: TestDatabase) {
         .add_member(env.organization, carol.id, Level::Member)
         .await;
     added.unwrap();
-    let refused = env
-        .catalog
-        .accept_invite_as(second.token.expose(), &carol_key)
+    let refused = Invites::new(&env.catalog)
+        .accept_as(second.token.expose(), &carol_key)
         .await;
     assert_eq!(blame(refused), ("user_already_member", None));
     env.clock.set(START.plus_micros(3 * DAY_MICROS));
-    let refused = env.catalog.accept_invite_as_new(token, "", "").await;
+    let refused = Invites::new(&env.catalog)
+        .accept_as_new(token, "", "")
+        .await;
     assert_eq!(blame(refused), ("expired", None));
     assert!(
-        env.catalog
-            .user_by_email("bob@example.com")
+        Users::new(&env.catalog)
+            .by_email("bob@example.com")
             .await
             .unwrap()
             .is_none()
@@ -222,8 +233,8 @@ async fn an_invite_is_accepted_only_once(database: TestDatabase) {
         .map(|_| {
             let (catalog, token) = (env.catalog.clone(), sent.token.clone());
             tokio::spawn(async move {
-                let accepted = catalog
-                    .accept_invite_as_new(token.expose(), "Bob", "")
+                let accepted = Invites::new(&catalog)
+                    .accept_as_new(token.expose(), "Bob", "")
                     .await;
                 accepted.map_err(|error| blame::<()>(Err(error)).0)
             })
@@ -237,7 +248,9 @@ async fn an_invite_is_accepted_only_once(database: TestDatabase) {
         }
     }
     assert_eq!(joined, 1);
-    let members = env.catalog.members_of(env.organization, None, FIRST).await;
+    let members = Members::new(&env.catalog)
+        .list(env.organization, None, FIRST)
+        .await;
     assert_eq!(members.unwrap().count, 2);
 }
 
@@ -245,15 +258,13 @@ async fn addresses_of_all_other_members_come_in_pages(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     add_members(&database, 1_500).await;
     let sent = invite(&env, "bob@example.com", Level::Member).await;
-    let joined = env
-        .catalog
-        .accept_invite_as_new(sent.token.expose(), "Bob", "")
+    let joined = Invites::new(&env.catalog)
+        .accept_as_new(sent.token.expose(), "Bob", "")
         .await;
     let bob = joined.unwrap().member.user.id;
     let (mut told, mut pages, mut after) = (BTreeSet::new(), 0, 0);
     loop {
-        let page = env
-            .catalog
+        let page = Members::new(&env.catalog)
             .addresses_beside(env.organization, bob, after)
             .await
             .unwrap();

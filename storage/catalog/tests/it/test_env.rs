@@ -2,8 +2,9 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityEntry, ActivityFilter, ActivityScope, Actor, Caller, Catalog, ChangeError,
-    NewPersonalKey, NewUser, PageRequest, Scopes, User, Violation,
+    ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, ChangeError,
+    NewPersonalKey, NewUser, Organizations, PageRequest, PersonalKeys, Scopes, User, Users,
+    Violation,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -34,7 +35,7 @@ impl TestEnv {
         let catalog = opened.await.unwrap();
         let ann = add_user(&catalog, "ann").await;
         let owner = actor(&ann);
-        let made = catalog.create_organization(&owner, "Acme", Some(ann.id));
+        let made = Organizations::new(&catalog).create(&owner, "Acme", Some(ann.id));
         let organization = made.await.unwrap().id;
         Self {
             catalog,
@@ -69,9 +70,14 @@ impl TestEnv {
             scoped_organizations: None,
         };
         change(&mut new);
-        let made = self.catalog.create_personal_key(&actor(user), new).await;
+        let made = PersonalKeys::new(&self.catalog)
+            .create(&actor(user), new)
+            .await;
         let key = made.unwrap().value;
-        let caller = self.catalog.authenticate(key.expose()).await.unwrap();
+        let caller = PersonalKeys::new(&self.catalog)
+            .authenticate(key.expose())
+            .await
+            .unwrap();
         caller.unwrap()
     }
 
@@ -87,7 +93,7 @@ impl TestEnv {
             scopes: scope.into().into_iter().collect(),
             item_id: None,
         };
-        let entries = self.catalog.list_activity(&filter, FIRST).await;
+        let entries = ActivityLog::new(&self.catalog).list(&filter, FIRST).await;
         entries.unwrap().rows
     }
 }
@@ -98,7 +104,7 @@ async fn add_user(catalog: &Catalog, name: &str) -> User {
         first_name: name.to_owned(),
         last_name: String::new(),
     };
-    catalog.create_user(new).await.unwrap()
+    Users::new(catalog).create(new).await.unwrap()
 }
 
 pub fn actor(user: &User) -> Actor {

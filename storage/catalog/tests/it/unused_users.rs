@@ -4,7 +4,9 @@ use crate::contention::holding;
 use crate::ended_keys::{KEPT, set_day};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{Actor, NewInvite, UtcTime};
+use millrace_catalog::{
+    Actor, Cleanup, Invites, Members, NewInvite, Organizations, PersonalKeys, Users, UtcTime,
+};
 
 on_both!(
     users_who_have_nothing_are_deleted_after_their_time,
@@ -19,12 +21,16 @@ on_both!(
 /// the users of each piece.
 async fn pass(env: &TestEnv) -> Vec<u64> {
     let (catalog, mut after, mut pieces) = (&env.catalog, 0, Vec::new());
-    while let Some(last) = catalog.note_unused_users(after).await.unwrap() {
+    while let Some(last) = Cleanup::new(catalog)
+        .note_unused_users(after)
+        .await
+        .unwrap()
+    {
         after = last;
     }
-    while catalog.prune_keys(KEPT).await.unwrap() > 0 {}
+    while Cleanup::new(catalog).prune_keys(KEPT).await.unwrap() > 0 {}
     loop {
-        match catalog.prune_users(KEPT).await.unwrap() {
+        match Cleanup::new(catalog).prune_users(KEPT).await.unwrap() {
             0 => return pieces,
             users => pieces.push(users),
         }
@@ -33,7 +39,7 @@ async fn pass(env: &TestEnv) -> Vec<u64> {
 
 /// Names of all users.
 async fn users(env: &TestEnv) -> Vec<String> {
-    let users = env.catalog.list_users().await.unwrap();
+    let users = Users::new(&env.catalog).list().await.unwrap();
     users.into_iter().map(|user| user.first_name).collect()
 }
 
@@ -50,9 +56,7 @@ async fn users_who_have_nothing_are_deleted_after_their_time(database: TestDatab
     brief.await;
     env.user("invited").await;
     let invite = NewInvite::to("invited@example.com");
-    let invited = env
-        .catalog
-        .create_invite(&env.owner, env.organization, invite);
+    let invited = Invites::new(&env.catalog).create(&env.owner, env.organization, invite);
     invited.await.unwrap();
     let back = env.user("back").await;
     let everybody = ["ann", "idle", "keyed", "ended", "invited", "back"];
@@ -66,7 +70,10 @@ async fn users_who_have_nothing_are_deleted_after_their_time(database: TestDatab
     let key = env.caller(&back).await;
     pass(&env).await;
     set_day(&env, 80);
-    env.catalog.delete_own_key(&key, key.key_id).await.unwrap();
+    PersonalKeys::new(&env.catalog)
+        .delete_own(&key, key.key_id)
+        .await
+        .unwrap();
     pass(&env).await;
     let table: [(i64, &[&str]); 7] = [
         (90, &everybody),
@@ -90,7 +97,10 @@ async fn a_user_whose_key_ended_between_two_passes_stays(database: TestDatabase)
     pass(&env).await;
     set_day(&env, 95);
     let key = env.caller(&brief).await;
-    env.catalog.delete_own_key(&key, key.key_id).await.unwrap();
+    PersonalKeys::new(&env.catalog)
+        .delete_own(&key, key.key_id)
+        .await
+        .unwrap();
     for (day, expected) in [(95, vec![]), (185, vec![]), (186, vec![1])] {
         set_day(&env, day);
         assert_eq!(pass(&env).await, expected, "day {day}");
@@ -104,9 +114,12 @@ async fn a_user_who_had_an_organization_between_two_passes_stays(database: TestD
     pass(&env).await;
     set_day(&env, 89);
     let (catalog, system) = (&env.catalog, Actor::system());
-    let made = catalog.create_organization(&system, "Brief", Some(brief.id));
+    let made = Organizations::new(catalog).create(&system, "Brief", Some(brief.id));
     let made = made.await.unwrap().id;
-    catalog.delete_organization(&system, made).await.unwrap();
+    Organizations::new(catalog)
+        .delete(&system, made)
+        .await
+        .unwrap();
     for (day, expected) in [(91, vec![]), (181, vec![]), (182, vec![1])] {
         set_day(&env, day);
         assert_eq!(pass(&env).await, expected, "day {day}");
@@ -127,14 +140,14 @@ async fn a_key_and_a_membership_end_the_time_at_once(database: TestDatabase) {
         match way {
             "key" => drop(env.caller(&bob).await),
             "organization" => {
-                let made = catalog.create_organization(&env.owner, "Bob's", Some(bob.id));
+                let made = Organizations::new(catalog).create(&env.owner, "Bob's", Some(bob.id));
                 made.await.unwrap();
             }
             _ => {
                 let invite = NewInvite::to("bob@example.com");
-                let sent = catalog.create_invite(&env.owner, env.organization, invite);
+                let sent = Invites::new(catalog).create(&env.owner, env.organization, invite);
                 let sent = sent.await.unwrap();
-                let joined = catalog.accept_invite_as(sent.token.expose(), &caller);
+                let joined = Invites::new(catalog).accept_as(sent.token.expose(), &caller);
                 joined.await.unwrap();
             }
         }
@@ -167,7 +180,11 @@ async fn many_users_are_noted_and_deleted_in_pieces(database: TestDatabase) {
     );
     database.execute(&insert).await.unwrap();
     let (mut after, mut pieces) = (0, 0);
-    while let Some(last) = env.catalog.note_unused_users(after).await.unwrap() {
+    while let Some(last) = Cleanup::new(&env.catalog)
+        .note_unused_users(after)
+        .await
+        .unwrap()
+    {
         (after, pieces) = (last, pieces + 1);
     }
     assert_eq!(pieces, 3, "of 2 000 users each, and the rest");
@@ -198,6 +215,6 @@ async fn a_user_who_joins_meanwhile_is_not_deleted() {
     assert_eq!(pass(&env).await, [0; 0]);
     joining.commit().await.unwrap();
     assert_eq!(pass(&env).await, [0; 0]);
-    let members = env.catalog.members_of(env.organization, None, FIRST);
+    let members = Members::new(&env.catalog).list(env.organization, None, FIRST);
     assert_eq!(members.await.unwrap().rows.len(), 2);
 }

@@ -5,8 +5,10 @@
 use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Caller, Catalog, FeatureKeys, Level, NewDomain, NewInvite, NewRole, NodeStarts,
-    Organization, ProjectId, Published, Scopes, UtcTime,
+    Actor, Caller, Catalog, Domains, FeatureKeys, HistoricalMigrations, ImportQuotas, Invites,
+    LeaseReport, Level, Members, MigrationState, NewDomain, NewInvite, NewRole, NodeStarts, Nodes,
+    Organization, Organizations, PersonStore, PersonalKeys, ProjectId, ProjectKeyChanges,
+    ProjectKeys, Projects, ProxyRecords, Published, Roles, Scopes, Users, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -18,6 +20,7 @@ on_both!(
     an_index_that_was_created_before_the_upgrade_is_kept,
     older_proxy_records_are_kept_and_block_only_if_proven,
     older_nodes_accept_folders_without_counted_starts,
+    imports_of_before_count_and_what_nodes_held_of_their_quota_is_back,
 );
 
 /// Migrations m0001 to m0003.
@@ -28,6 +31,8 @@ const WITHOUT_INDEX: u32 = 25;
 const UNIQUE_PROXIES: u32 = 30;
 /// Migrations before m0041.
 const UNCOUNTED_STARTS: u32 = 32;
+/// Migrations before m0050.
+const COUNTED_LEASES: u32 = 40;
 const NOW: i64 = 1_790_000_000_000_000;
 
 const ACME: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071");
@@ -114,7 +119,10 @@ async fn upgraded(database: &TestDatabase) -> Catalog {
 }
 
 async fn caller(catalog: &Catalog, value: &str) -> Caller {
-    let caller = catalog.authenticate(value).await.unwrap();
+    let caller = PersonalKeys::new(catalog)
+        .authenticate(value)
+        .await
+        .unwrap();
     caller.unwrap()
 }
 
@@ -134,18 +142,36 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
         disabled_features: FeatureKeys(vec!["saml".to_owned()]),
         member_count: 2,
     };
-    assert_eq!(catalog.list_organizations().await.unwrap(), [acme]);
+    assert_eq!(
+        Organizations::new(&catalog).list_all().await.unwrap(),
+        [acme]
+    );
     let ann = caller(&catalog, ANNS_VALUE).await;
     assert_eq!((ann.user.uuid, &*ann.user.email), (ANN, "ann@example.com"));
     let bob = caller(&catalog, BOBS_VALUE).await;
     assert_eq!(bob.scopes, Scopes::parse(["organization:read"]).unwrap());
-    assert!(catalog.access(&bob, ACME).await.unwrap().is_some());
-    let revoked = catalog.authenticate(REVOKED_VALUE).await.unwrap();
+    assert!(
+        Organizations::new(&catalog)
+            .access(&bob, ACME)
+            .await
+            .unwrap()
+            .is_some()
+    );
+    let revoked = PersonalKeys::new(&catalog)
+        .authenticate(REVOKED_VALUE)
+        .await
+        .unwrap();
     assert!(revoked.is_none());
-    let keys = catalog.own_keys(&ann, FIRST).await.unwrap();
+    let keys = PersonalKeys::new(&catalog)
+        .list_own(&ann, FIRST)
+        .await
+        .unwrap();
     let keys: Vec<_> = keys.rows.iter().map(|key| (key.id, &*key.label)).collect();
     assert_eq!(keys, [(ANNS_KEY, "First")]);
-    let members = catalog.members_of(ACME, None, FIRST).await.unwrap();
+    let members = Members::new(&catalog)
+        .list(ACME, None, FIRST)
+        .await
+        .unwrap();
     let members = members.rows.iter().map(|member| {
         let membership = &member.membership;
         (membership.id, membership.level, &*member.user.first_name)
@@ -155,7 +181,7 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
         (BOBS_MEMBERSHIP, Level::Member, "Bob"),
     ];
     assert_eq!(members.collect::<Vec<_>>(), expected);
-    let projects = catalog.list_projects(Some(ACME)).await.unwrap();
+    let projects = Projects::new(&catalog).list_all(Some(ACME)).await.unwrap();
     let projects: Vec<_> = projects
         .iter()
         .map(|project| (project.id, project.uuid, &*project.timezone))
@@ -164,8 +190,8 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
         projects,
         [(1, PROJECT, "Europe/Berlin"), (2, KEYLESS, "UTC")]
     );
-    let key = catalog
-        .project_by_key(PROJECT_VALUE)
+    let key = ProjectKeys::new(&catalog)
+        .find(PROJECT_VALUE)
         .await
         .unwrap()
         .unwrap();
@@ -177,31 +203,53 @@ async fn organizations_of_the_first_schema_can_use_newer_resources(database: Tes
     let catalog = upgraded(&database).await;
     let ann = caller(&catalog, ANNS_VALUE).await.actor();
     let invite = NewInvite::to("carl@example.com");
-    let sent = catalog.create_invite(&ann, ACME, invite).await.unwrap();
+    let sent = Invites::new(&catalog)
+        .create(&ann, ACME, invite)
+        .await
+        .unwrap();
     let token = sent.token.expose();
-    let joined = catalog.accept_invite_as_new(token, "Carl", "").await;
+    let joined = Invites::new(&catalog)
+        .accept_as_new(token, "Carl", "")
+        .await;
     assert_eq!(joined.unwrap().organization.id, ACME);
     let domain = NewDomain::named("acme.example");
-    catalog.create_domain(&ann, ACME, domain).await.unwrap();
-    let role = catalog.create_role(&ann, ACME, NewRole::named("Engineers"));
+    Domains::new(&catalog)
+        .create(&ann, ACME, domain)
+        .await
+        .unwrap();
+    let role = Roles::new(&catalog).create(&ann, ACME, NewRole::named("Engineers"));
     let role = role.await.unwrap().role.id;
-    let held = catalog
-        .add_role_member(&ann, ACME, role, BOB)
+    let held = Roles::new(&catalog)
+        .add_member(&ann, ACME, role, BOB)
         .await
         .unwrap();
     assert_eq!(held.record.membership_id, BOBS_MEMBERSHIP);
-    let promoted = catalog.set_member_level(&ann, ACME, BOB, Level::Owner);
+    let promoted = Members::new(&catalog).set_level(&ann, ACME, BOB, Level::Owner);
     assert_eq!(promoted.await.unwrap().membership.level, Level::Owner);
-    let reset = catalog.reset_project_key(&ann, ACME, ProjectId(1)).await;
+    let reset = ProjectKeyChanges::new(&catalog)
+        .reset(&ann, ACME, ProjectId(1))
+        .await;
     assert_ne!(reset.unwrap().api_token.as_deref(), Some(PROJECT_VALUE));
     assert_eq!(catalog.keys_version().await.unwrap(), 8);
-    catalog.remove_member(&ann, ACME, ANN).await.unwrap();
+    Members::new(&catalog)
+        .remove(&ann, ACME, ANN)
+        .await
+        .unwrap();
     let operator = Actor::command_line();
-    catalog.delete_organization(&operator, ACME).await.unwrap();
-    assert!(catalog.list_organizations().await.unwrap().is_empty());
+    Organizations::new(&catalog)
+        .delete(&operator, ACME)
+        .await
+        .unwrap();
     assert!(
-        catalog
-            .user_by_email("ann@example.com")
+        Organizations::new(&catalog)
+            .list_all()
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        Users::new(&catalog)
+            .by_email("ann@example.com")
             .await
             .unwrap()
             .is_some()
@@ -216,7 +264,14 @@ async fn an_index_that_was_created_before_the_upgrade_is_kept(database: TestData
         ON person_distinct_ids (team_id, person_id, identified_at, identified_by)";
     database.execute(index).await.unwrap();
     let catalog = Catalog::open(database.url()).await.unwrap();
-    assert_eq!(catalog.person_progress().await.unwrap().backlogs, []);
+    assert_eq!(
+        PersonStore::new(&catalog)
+            .progress()
+            .await
+            .unwrap()
+            .backlogs,
+        []
+    );
     // The index that it replaces is gone.
     let without = "DROP INDEX person_distinct_ids_of_person";
     database.execute(without).await.unwrap_err();
@@ -255,7 +310,8 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
         database.execute(&row).await.unwrap();
     }
     let catalog = Catalog::open(database.url()).await.unwrap();
-    let kept = catalog.list_proxy_records(ACME, FIRST).await.unwrap().rows;
+    let proxy_records = ProxyRecords::new(&catalog);
+    let kept = proxy_records.list(ACME, FIRST).await.unwrap().rows;
     let kept = kept.iter().map(|seen| {
         let record = &seen.record;
         let by = seen.created_by.as_ref().map(|user| user.uuid);
@@ -271,7 +327,9 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
     });
     assert_eq!(kept.collect::<Vec<_>>(), statuses);
     let operator = Actor::command_line();
-    let other = catalog.create_organization(&operator, "Other", None).await;
+    let other = Organizations::new(&catalog)
+        .create(&operator, "Other", None)
+        .await;
     let other = other.unwrap().id;
     for status in statuses {
         for (organization_id, is_free) in [
@@ -279,13 +337,16 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
             (other, !["valid", "warning"].contains(&status)),
         ] {
             let domain = format!("{status}.example");
-            let made = catalog.create_proxy_record(&operator, organization_id, &domain, "base");
+            let made = proxy_records.create(&operator, organization_id, &domain, "base");
             assert_eq!(made.await.is_ok(), is_free, "{status} {organization_id}");
         }
     }
     // Resources of an organization are deleted with it, as before.
-    catalog.delete_organization(&operator, ACME).await.unwrap();
-    let left = catalog.list_proxy_records(ACME, FIRST).await.unwrap();
+    Organizations::new(&catalog)
+        .delete(&operator, ACME)
+        .await
+        .unwrap();
+    let left = proxy_records.list(ACME, FIRST).await.unwrap();
     assert_eq!(left.count, 0);
 }
 
@@ -296,13 +357,65 @@ async fn older_nodes_accept_folders_without_counted_starts(database: TestDatabas
         VALUES ('a', 'h', 'running', 5, 6, 7)";
     database.execute(row).await.unwrap();
     let catalog = Catalog::open(database.url()).await.unwrap();
-    let node = catalog.ingest_node("a").await.unwrap();
+    let node = Nodes::new(&catalog).get("a").await.unwrap();
     let folder = NodeStarts::default();
     let next = folder.next(node.as_ref(), "first".to_owned(), UtcTime(6));
     let next = next.unwrap();
     assert_eq!((next.is_behind, next.starts.own.count), (false, 1));
-    let min_created_at = catalog.register_ingest_node("a", "h", &next.starts).await;
+    let min_created_at = Nodes::new(&catalog).register("a", "h", &next.starts).await;
     assert_eq!(min_created_at.unwrap(), Some(UtcTime(5)));
-    let published = catalog.publish_watermarks("a", &next.starts, None).await;
+    let published = Nodes::new(&catalog).publish("a", &next.starts, None).await;
     assert_eq!(published.unwrap(), Published::Done);
+}
+
+async fn imports_of_before_count_and_what_nodes_held_of_their_quota_is_back(
+    database: TestDatabase,
+) {
+    let old = database.open_old(COUNTED_LEASES).await.unwrap();
+    old.close().await.unwrap();
+    let id = |id: Uuid| {
+        if database.is_sqlite() {
+            format!("x'{}'", id.simple())
+        } else {
+            format!("'{id}'")
+        }
+    };
+    let [acme, _, _, projects, ..] = rows(id);
+    let (approval, nil) = (id(Uuid::from_u128(1)), id(Uuid::nil()));
+    let approved = format!(
+        "INSERT INTO historical_migrations (id, organization_id, team_id, source, method, \
+         total_events, events_per_minute, state, events_imported, created_at) VALUES \
+         ({approval}, {}, 1, 's', 'm', 100, 1000, 'approved', 30, 5)",
+        id(ACME)
+    );
+    let quotas = "INSERT INTO historical_allowances (team_id, events_unasked, bucket_units, \
+        bucket_per_minute, bucket_at, wanted_by, wanted_at) VALUES (1, 9, 0, 0, 0, NULL, 0), \
+        (2, 8, 0, 0, 0, 'a', 5)";
+    let held = format!(
+        "INSERT INTO historical_slices (node, team_id, grant_id, events_counted, events_held) \
+         VALUES ('a', 1, {approval}, 30, 50), ('a', 2, {nil}, 8, 3)"
+    );
+    let node = "INSERT INTO historical_nodes (node, segment, \"offset\", seen_at) \
+        VALUES ('a', 3, 5, 7)";
+    for row in [&*acme, &*projects, &*approved, quotas, &*held, node] {
+        database.execute(row).await.unwrap();
+    }
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let migrations = HistoricalMigrations::new(&catalog)
+        .list_all(None)
+        .await
+        .unwrap();
+    assert_eq!(migrations[0].state, MigrationState::Approved);
+    let counts = (migrations[0].events_imported, migrations[0].events_leased);
+    assert_eq!(counts, (30, 30));
+    let holder = Uuid::from_u128(2);
+    for (project, left) in [(1, 70), (2, 20_000_000 - 8)] {
+        let renewed = ImportQuotas::new(&catalog).renew_lease(
+            holder,
+            ProjectId(project),
+            LeaseReport::default(),
+        );
+        let decision = renewed.await.unwrap().unwrap();
+        assert_eq!(decision.free, left, "project {project}");
+    }
 }

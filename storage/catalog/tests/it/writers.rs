@@ -3,7 +3,7 @@
 use crate::contention::holding;
 use crate::test_env::TestEnv;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, ChangeError};
+use millrace_catalog::{Catalog, ChangeError, ExportPlanner, Organizations};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
 use std::future::Future;
 use std::pin::pin;
@@ -27,13 +27,13 @@ async fn waiting_changes_take_no_connection_from_readers() {
         let (catalog, owner) = (env.catalog.clone(), env.owner.clone());
         changes.spawn(async move {
             let name = format!("Organization {number}");
-            catalog
-                .create_organization(&owner, name.as_str(), None)
+            Organizations::new(&catalog)
+                .create(&owner, name.as_str(), None)
                 .await
         });
     }
     for _ in 0..100 {
-        let seen = env.catalog.list_organizations().await.unwrap();
+        let seen = Organizations::new(&env.catalog).list_all().await.unwrap();
         assert_eq!(seen.len(), 1);
     }
     assert!(changes.try_join_next().is_none(), "the file was not locked");
@@ -41,7 +41,7 @@ async fn waiting_changes_take_no_connection_from_readers() {
     for made in changes.join_all().await {
         made.unwrap();
     }
-    let seen = env.catalog.list_organizations().await.unwrap();
+    let seen = Organizations::new(&env.catalog).list_all().await.unwrap();
     assert_eq!(seen.len(), 1 + CHANGES);
 }
 
@@ -59,21 +59,23 @@ async fn a_rollback_by_sqlite_itself_leaves_no_transaction_open() {
         .await
         .unwrap();
     for number in 0..3 {
-        let failed = catalog.create_organization(owner, "Full", None).await;
+        let failed = Organizations::new(catalog)
+            .create(owner, "Full", None)
+            .await;
         assert!(matches!(failed, Err(ChangeError::Catalog(_))), "{failed:?}");
         // A change that a rule refuses after its transaction has begun.
-        let refused = catalog.delete_organization(owner, Uuid::nil()).await;
+        let refused = Organizations::new(catalog).delete(owner, Uuid::nil()).await;
         assert!(
             matches!(refused, Err(ChangeError::NotFound { .. })),
             "{refused:?}"
         );
         let name = format!("Organization {number}");
-        let made = catalog.create_organization(owner, name.as_str(), None);
+        let made = Organizations::new(catalog).create(owner, name.as_str(), None);
         made.await.unwrap();
         // No lock is left, and other processes see the organization.
         drop(database.lock_sqlite().await.unwrap());
         let elsewhere = Catalog::open(database.url()).await.unwrap();
-        let seen = elsewhere.list_organizations().await.unwrap();
+        let seen = Organizations::new(&elsewhere).list_all().await.unwrap();
         assert!(seen.iter().any(|organization| organization.name == name));
         elsewhere.close().await.unwrap();
     }
@@ -87,9 +89,7 @@ async fn a_cancelled_change_leaves_no_transaction_open() {
     let watcher = Database::connect(database.url()).await.unwrap();
     for polls in 1..60 {
         let name = format!("Given up {polls}");
-        let made = env
-            .catalog
-            .create_organization(&env.owner, name.as_str(), None);
+        let made = Organizations::new(&env.catalog).create(&env.owner, name.as_str(), None);
         give_up_after(polls, made).await;
         let all_end = async {
             while in_transactions(&watcher).await > 0 {
@@ -136,13 +136,13 @@ async fn statements_that_were_given_up_keep_no_connection() {
     for _ in 0..CHANGES {
         let catalog = env.catalog.clone();
         reads.spawn(async move {
-            tokio::time::timeout(GIVEN_UP_AFTER, catalog.has_export_work())
+            tokio::time::timeout(GIVEN_UP_AFTER, ExportPlanner::new(&catalog).has_work())
                 .await
                 .is_err()
         });
     }
     assert!(reads.join_all().await.into_iter().all(|given_up| given_up));
-    let seen = env.catalog.list_organizations().await;
+    let seen = Organizations::new(&env.catalog).list_all().await;
     assert_eq!(seen.unwrap().len(), 1, "the lock is still held");
     holder.rollback().await.unwrap();
 }

@@ -84,16 +84,20 @@ pub(super) fn calls_its_arguments(name: &str) -> bool {
     name.starts_with("array") || name.starts_with("map")
 }
 
-/// Lists the words and string literals of a statement that sets parameters, any of which may be a
-/// function's name.
-pub(super) fn parameter_words(sql: &[u8]) -> Vec<String> {
-    let (mut lexer, mut values) = (Lexer::new(sql), Vec::new());
+/// Finds a word or string literal of a statement that sets parameters that `is_function` (asked in
+/// lower case): any of them may be a function's name.
+pub(super) fn parameter_word(sql: &[u8], is_function: &dyn Fn(&str) -> bool) -> Option<String> {
+    let mut lexer = Lexer::new(sql);
+    // One at a time: there may be as many as the statement has bytes.
     while let Some(token) = lexer.next() {
         let value = unescaped(token.text).to_ascii_lowercase();
-        let value = String::from_utf8_lossy(&value).into_owned();
-        values.push(value.trim_matches(['\'', '"', '`', '$', ' ']).to_owned());
+        let value = String::from_utf8_lossy(&value);
+        let word = value.trim_matches(['\'', '"', '`', '$', ' ']);
+        if is_function(word) {
+            return Some(word.to_owned());
+        }
     }
-    values
+    None
 }
 
 /// Depths at which tables are listed after a FROM, ascending.

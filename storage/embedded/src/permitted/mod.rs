@@ -121,12 +121,8 @@ impl StatementPolicy {
         let found = calls::find(sql, &indirect, &is_function);
         let found = found.or_else(|| self.in_parameters(&indirect, parameters));
         let found = found.or_else(|| {
-            let mut values = indirect
-                .sets_parameters
-                .then(|| indirect_sql::parameter_words(sql))
-                .into_iter()
-                .flatten();
-            values.find(|value| is_function(value))
+            let word = || indirect_sql::parameter_word(sql, &is_function);
+            indirect.sets_parameters.then(word).flatten()
         });
         let found = found.map(|name| ("function", name));
         let found = found.or_else(|| {

@@ -4,7 +4,8 @@ use super::slow_counts::SlowCounts;
 use super::test_env::{NOW, TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{
-    Actor, BackfillRange, DestinationType, ExportPlace, ProjectId, RunStatus, UtcTime,
+    Actor, BackfillRange, Backfills, BatchExports, DestinationType, ExportPlace, ExportRuns,
+    ProjectId, RunStatus, UtcTime,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -34,9 +35,7 @@ async fn slow_backfills(env: &TestEnv, place: ExportPlace) -> (ProjectId, Vec<(U
         let export = env.make_at(place, new).await;
         project_id = ProjectId(export.team_id);
         let range = BackfillRange::default();
-        let asked = env
-            .catalog
-            .start_export_backfill(&SYSTEM, place, export.id, range);
+        let asked = Backfills::new(&env.catalog).start(&SYSTEM, place, export.id, range);
         backfills.push((export.id, asked.await.unwrap().id));
     }
     env.store(project_id, &[(1, -WINDOW, -WINDOW)]).await;
@@ -133,7 +132,7 @@ async fn an_export_deleted_while_it_is_counted_delays_no_other(database: TestDat
     let _process = env.start_through(&counts.url);
     counts.until_held(1).await;
     let (deleted, _) = backfills[0];
-    let gone = env.catalog.delete_batch_export(&SYSTEM, hostile, deleted);
+    let gone = BatchExports::new(&env.catalog).delete(&SYSTEM, hostile, deleted);
     gone.await.unwrap();
     counts.go_on();
     for (export_id, id) in &backfills[1..] {
@@ -177,9 +176,11 @@ async fn a_backfill_of_an_unknown_model_fails_with_its_runs(database: TestDataba
     let to_plan = env.backfill(export_id, None, None).await;
     let planned = env.backfill(export_id, None, None).await;
     let catalog = &env.catalog;
-    assert!(catalog.plan_export_backfill(planned, 1).await.unwrap());
+    assert!(Backfills::new(catalog).plan(planned, 1).await.unwrap());
     let window = (UtcTime(NOW.0 - WINDOW), UtcTime(NOW.0));
-    let begun = catalog.begin_backfill_run(planned, window).await;
+    let begun = ExportRuns::new(catalog)
+        .begin_of_backfill(planned, window)
+        .await;
     assert!(begun.unwrap().is_some());
     let settings = json!({
         "interval": "every 5 minutes", "model": "Later", "hogql_query": null, "query_schema": null,

@@ -5,7 +5,9 @@ use super::arrivals;
 use super::test_env::{NOW, TestEnv};
 use flate2::read::MultiGzDecoder;
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{BatchExportRun, ExportInterval, RunStatus, UtcTime};
+use millrace_catalog::{
+    Backfills, BatchExportRun, ExportInterval, ExportPlanner, RunStatus, UtcTime,
+};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::json;
@@ -134,7 +136,9 @@ async fn a_pause_and_its_backfill_have_each_event_once_when_the_interval_changes
     let minutes = (0..200).map(|n: i64| (n as u64, n * MINUTE, n * MINUTE));
     let minutes: Vec<_> = minutes.collect();
     env.store(env.project_id, &minutes).await;
-    let planned = env.catalog.plan_export_windows(at(5 * MINUTE)).await;
+    let planned = ExportPlanner::new(&env.catalog)
+        .plan_windows(at(5 * MINUTE))
+        .await;
     assert_eq!(planned.unwrap(), 1);
     // Paused from 0:13 to 1:53: what is skipped begins at 0:05, and not at the hour.
     env.pass_time(13 * MINUTE);
@@ -183,7 +187,7 @@ async fn a_backfill_ends_with_the_runs_it_has_when_rows_were_deleted(database: T
         let export = env.export(config).await;
         let id = env.backfill(export.id, None, None).await;
         // As another process counted them, which does not lead any more.
-        assert!(env.catalog.plan_export_backfill(id, 3).await.unwrap());
+        assert!(Backfills::new(&env.catalog).plan(id, 3).await.unwrap());
         counted.push((export.id, id, left));
     }
     let _process = env.start();

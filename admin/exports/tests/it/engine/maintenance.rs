@@ -2,8 +2,8 @@
 
 use super::gateway::{Gateway, Page};
 use super::test_env::{TestEnv, WINDOW};
-use millrace_catalog::RunStatus;
 use millrace_catalog::testing::{TestDatabase, on_both};
+use millrace_catalog::{Backfills, RunStatus};
 use serde_json::json;
 
 on_both!(a_backfill_behind_a_maintenance_page_waits_and_has_all_rows_afterwards);
@@ -41,7 +41,7 @@ async fn a_backfill_behind_a_maintenance_page_waits_and_has_all_rows_afterwards(
         let id = env.backfill(export.id, None, None).await;
         if is_counted {
             // As another process did, which does not lead any more.
-            assert!(env.catalog.plan_export_backfill(id, 2).await.unwrap());
+            assert!(Backfills::new(&env.catalog).plan(id, 2).await.unwrap());
         }
         backfills.push((export.id, id));
     }

@@ -3,7 +3,10 @@
 use super::gateway::{Gateway, Page};
 use super::test_env::{NOW, TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{DestinationType, ExportModel, RunStatus, UtcTime};
+use millrace_catalog::{
+    Backfills, BatchExports, DestinationType, ExportModel, ExportRuns, PersonStore, RunStatus,
+    UtcTime,
+};
 use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;
@@ -30,7 +33,7 @@ async fn assert_waits(env: &TestEnv, export_id: Uuid) {
         assert_eq!(run.failures_count, 0, "{run:?}");
     }
     assert!(!env.is_paused(export_id).await);
-    assert!(env.catalog.exports_waiting().await.unwrap() > 0);
+    assert!(BatchExports::new(&env.catalog).waiting().await.unwrap() > 0);
     let notices = env.notices.lock().unwrap().clone();
     assert!(notices.is_empty(), "{notices:?}");
 }
@@ -54,9 +57,11 @@ async fn exports_wait_while_clickhouse_is_away_and_use_up_no_try(database: TestD
     // The backfill has its run already.
     let backfill_id = env.backfill(own, None, None).await;
     let catalog = &env.catalog;
-    assert!(catalog.plan_export_backfill(backfill_id, 1).await.unwrap());
+    assert!(Backfills::new(catalog).plan(backfill_id, 1).await.unwrap());
     let window = (UtcTime(NOW.0 - WINDOW), UtcTime(NOW.0));
-    let begun = catalog.begin_backfill_run(backfill_id, window).await;
+    let begun = ExportRuns::new(catalog)
+        .begin_of_backfill(backfill_id, window)
+        .await;
     assert!(begun.unwrap().is_some());
     env.pass(WINDOW).await;
 
@@ -77,7 +82,7 @@ async fn exports_wait_while_clickhouse_is_away_and_use_up_no_try(database: TestD
     let ended = env.backfill_ended(own, backfill_id).await;
     assert_eq!(ended, RunStatus::Completed);
     assert_eq!(env.exported(), [1, 2]);
-    assert_eq!(catalog.exports_waiting().await.unwrap(), 0);
+    assert_eq!(BatchExports::new(catalog).waiting().await.unwrap(), 0);
 }
 
 async fn an_export_waits_until_persons_are_up_to_date_and_uses_up_no_try(database: TestDatabase) {
@@ -90,9 +95,9 @@ async fn an_export_waits_until_persons_are_up_to_date_and_uses_up_no_try(databas
     let _process = env.start();
     env.until_tried(export_id, TRIES).await;
     assert_waits(&env, export_id).await;
-    let progress = env.catalog.person_progress().await.unwrap();
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
     let passed = UtcTime(NOW.0 + WINDOW);
-    let noted = env.catalog.note_persons_passed(&progress, passed);
+    let noted = PersonStore::new(&env.catalog).note_passed(&progress, passed);
     noted.await.unwrap();
     assert_completes(&env, export_id, 1).await;
 }

@@ -17,7 +17,6 @@ use super::plan::{BatchId, Now, Plan};
 use super::retries::FailureReport;
 use super::sink::Sink;
 use crate::LaneOutput;
-use crate::retention::Retention;
 use metrics::Gauge;
 use millrace_log::{FrameSection, Position, Reader};
 use millrace_rows::{Clock, Micros, Month, Table};
@@ -82,7 +81,6 @@ struct Shipper<K> {
     /// Position below which the last stored checkpoint has everything settled: on a full disk
     /// storing is tried again.
     stored_low: Position,
-    retention: Arc<Retention>,
     reader: Option<Reader>,
     phase: Phase,
     reading: Reading,

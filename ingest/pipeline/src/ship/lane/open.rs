@@ -65,7 +65,6 @@ impl<K: Sink> Shipper<K> {
             stored_low: log.start(),
             shipped: output.shipped,
             updates_shipped: output.updates_shipped,
-            retention: output.retention,
             tasks: JoinSet::new(),
             failing,
             backoff: RetryBackoff::new(),

@@ -2,7 +2,6 @@
 
 use super::state::BootId;
 use super::{Event, PAUSE, ShipError, Shipper};
-use crate::retention::Retention;
 use crate::ship::insert_batch::InsertBatch;
 use crate::ship::plan::BatchId;
 use crate::ship::retries::DeliveryStage;
@@ -90,10 +89,9 @@ impl<K: Sink> Shipper<K> {
         let bytes = checkpoint
             .to_bytes()
             .map_err(|error| ShipError::Log(error.to_string()))?;
-        let (log, retention) = (self.context.log.clone(), Arc::clone(&self.retention));
+        let log = self.context.log.clone();
         let low = checkpoint.low;
-        let stored =
-            tokio::task::spawn_blocking(move || store(&log, &retention, &bytes, low)).await;
+        let stored = tokio::task::spawn_blocking(move || store(&log, &bytes, low)).await;
         match stored {
             Ok(Ok(is_stored)) => {
                 if is_stored {
@@ -126,12 +124,7 @@ async fn count_as<K: Sink>(sink: &K, error: &QueryError, is_logged: bool) -> &'s
     error.outcome_name()
 }
 
-fn store(
-    log: &LogHandle,
-    retention: &Retention,
-    bytes: &[u8],
-    low: Position,
-) -> Result<bool, String> {
+fn store(log: &LogHandle, bytes: &[u8], low: Position) -> Result<bool, String> {
     match log.store_checkpoint(bytes) {
         Ok(()) => {}
         // Too large: it shrinks as batches are settled.
@@ -141,7 +134,9 @@ fn store(
         }
         Err(error) => return Err(error.to_string()),
     }
-    let released = retention.settle(log, low);
-    released.map_err(|error| error.to_string())?;
+    if low > Position::FIRST {
+        let released = log.release(low);
+        released.map_err(|error| error.to_string())?;
+    }
     Ok(true)
 }

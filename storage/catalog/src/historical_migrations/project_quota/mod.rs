@@ -1,47 +1,51 @@
-//! Quota of one project: counts a node's report and decides on its leases, without a database.
+//! Quota of one project: counts a node's report and decides on its lease, without a database.
 //!
-//! A node reports totals, never changes, so that reporting twice changes nothing: the events that
-//! it ever counted, and those that it holds. Events of a lease whose answer the node did not get
-//! are back with the project by the next report.
+//! A lease takes its events out of a grant, so that no crash can exceed what was granted. A node
+//! reports states, never changes, so that reporting twice changes nothing: events of a lease whose
+//! answer was lost are back with the project by the next report. Once a lease has expired nothing
+//! of it comes back.
 
 use super::bucket::Bucket;
 use sea_orm::prelude::Uuid;
 
 /// Id of the default quota: the events that every project may import without an approval.
 pub const DEFAULT_QUOTA: Uuid = Uuid::nil();
-/// Time that a node's request for others' leases is remembered, in microseconds.
-pub const REVOKE_REQUEST_MICROS: i64 = 5_000_000;
+/// Time since the last report after which a lease returns nothing, in microseconds. A node stops
+/// using its leases well before.
+pub const EXPIRY_MICROS: i64 = 20_000_000;
+/// Time of a full bucket, in microseconds.
+const MINUTE_MICROS: i64 = 60_000_000;
 
-/// Volume that a project's events may be counted under.
+/// Volume that a project's events are leased from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Migration of the grant; [`DEFAULT_QUOTA`] for events that need no approval.
     pub id: Uuid,
     /// Events that may come in a minute.
     pub per_minute: i64,
-    /// Events that are not counted yet; negative if the grant was made smaller since.
+    /// Events that are not leased; negative if the grant was made smaller since.
     pub left: i64,
     /// True while more of its events may come.
     pub is_open: bool,
+    /// Events that were leased just now, less those that came back.
+    pub newly_leased: i64,
     /// Events that were counted just now.
     pub newly_counted: i64,
 }
 
-/// Quota lease: a node's part of a grant.
+/// Part of a node's lease that is of one grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Node that has the lease.
-    pub node: String,
-    /// Grant that the lease is of.
+    /// Grant that the events are of.
     pub grant_id: Uuid,
-    /// Events counted, ever.
+    /// Events counted.
     pub counted: i64,
     /// Events leased that are neither counted nor given back.
     pub held: i64,
-    /// True if the node can be using the lease; a node that was not heard of for long does not.
-    pub is_live: bool,
-    /// True if the lease is to be written.
-    pub has_changed: bool,
+    /// True for the lease of the node that reports.
+    pub is_own: bool,
+    /// Time from which the lease returns nothing, in microseconds.
+    pub expires_at: i64,
 }
 
 /// Quota of one project.
@@ -53,8 +57,6 @@ pub struct ProjectQuota {
     pub leases: Vec<Lease>,
     /// Rate limit.
     pub bucket: Bucket,
-    /// Node that asked for what others hold, and when.
-    pub revoke_request: Option<(String, i64)>,
     /// True if the organization may import at all.
     pub is_allowed: bool,
 }
@@ -62,18 +64,17 @@ pub struct ProjectQuota {
 /// Report of a node about a project's lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseReport {
-    /// Events that it counted, ever.
+    /// Events that it counted since it started.
     pub counted: i64,
     /// Events that it was leased and has neither counted nor given back.
     pub held: i64,
-    /// Time since it last let somebody use any of the lease, in microseconds; 0 if it does not
-    /// know.
+    /// Events of these that no request is using.
+    pub available: i64,
+    /// Time since it last let somebody use any of the lease, in microseconds.
     pub unused_micros: i64,
-    /// Events that would let in all requests that wait.
+    /// Events that a request waits for.
     pub needed: i64,
-    /// Events that would let in the smallest of them.
-    pub needed_least: i64,
-    /// Events that it would put aside for requests to come, if there is plenty.
+    /// Events that it would put aside for requests to come.
     pub stock: i64,
 }
 
@@ -82,10 +83,8 @@ pub struct LeaseReport {
 pub struct LeaseDecision {
     /// Events that the node was leased.
     pub given: i64,
-    /// Events, of those that it held before, that it must not use any more.
+    /// Events, of those that were available before, that it must not use any more.
     pub give_back: i64,
-    /// True if another node wants what this one does not need.
-    pub is_wanted: bool,
     /// Events that may come in a minute.
     pub per_minute: i64,
     /// Events left in the bucket.
@@ -99,107 +98,98 @@ pub struct LeaseDecision {
 }
 
 impl ProjectQuota {
-    /// Counts the events that `node` reports, and leases it what it asks for, if there is as much.
+    /// Counts the events that the node reports, and leases it what it asks for, if there is as
+    /// much.
     pub fn settle(
         &mut self,
-        node: &str,
         now: i64,
         lease_report: LeaseReport,
         default_rate: i64,
     ) -> LeaseDecision {
         let per_minute = self.rate(default_rate);
-        if self.bucket.was_filled() {
-            // Events that are counted now were held until they were used.
-            let used_at = now.saturating_sub(lease_report.unused_micros.max(0));
-            self.fill(used_at, per_minute);
+        // Events that are counted now were held until they were used.
+        let used_at = now.saturating_sub(lease_report.unused_micros.max(0));
+        self.fill(used_at, now, per_minute);
+        self.count(lease_report.counted);
+        let unknown = self.take_back(now, lease_report.held);
+        self.fill(now, now, per_minute);
+        let given = self.amount(lease_report);
+        self.give(given, lease_report.counted);
+        for lease in self.leases.iter_mut().filter(|lease| lease.is_own) {
+            lease.expires_at = now + EXPIRY_MICROS;
         }
-        self.count(node, lease_report.counted);
-        let (returned, too_many) = self.hold(node, lease_report.held);
-        if self.of(node).all(|lease| lease.is_live) {
-            self.bucket.put_back(returned);
-        } else {
-            // The bucket was filled as if the node had given up all its events. It had, but for
-            // requests that were under way all the time.
-            self.bucket.take(self.held(|lease| lease.node == node));
-            self.revive(node);
-        }
-        self.fill(now, per_minute);
-        let held_elsewhere = self.held(|lease| lease.is_live && lease.node != node);
-        let is_wanted = self.is_wanted(node, now);
-        let given = self.amount(lease_report, is_wanted);
-        self.give(node, given);
-        self.note_revoke_request(node, now, lease_report, given, held_elsewhere);
-        let ended = |lease: &Lease| lease.node == node && !self.is_open(lease.grant_id);
-        let of_ended = match self.is_allowed {
-            true => self.held(ended),
-            false => self.held(|lease| lease.node == node),
-        };
+        let is_ended = |lease: &Lease| !self.is_allowed || !self.is_open(lease.grant_id);
+        let ended = self.held(|lease| lease.is_own && is_ended(lease));
+        let in_use = lease_report.held - lease_report.available;
         LeaseDecision {
             given,
-            give_back: of_ended + too_many,
-            is_wanted,
+            give_back: (ended - in_use.max(0)).max(0) + unknown,
             per_minute,
             in_bucket: self.bucket.events(),
             free: self.free(),
-            held_elsewhere,
+            held_elsewhere: self.held(|lease| lease.expires_at > now && !lease.is_own),
             is_allowed: self.is_allowed,
         }
     }
 
-    fn fill(&mut self, until: i64, per_minute: i64) {
-        let held_live = self.held(|lease| lease.is_live);
-        self.bucket.fill(until, per_minute, held_live);
+    /// Approvals that are used up: nothing is left, and no lease can bring anything back.
+    pub fn used_up(&self, now: i64) -> Vec<Uuid> {
+        let used_up = self.grants.iter().filter(|grant| {
+            let is_held = |lease: &Lease| {
+                lease.grant_id == grant.id && lease.held > 0 && lease.expires_at > now
+            };
+            let is_approval = grant.is_open && grant.id != DEFAULT_QUOTA;
+            is_approval && grant.left <= 0 && !self.leases.iter().any(is_held)
+        });
+        used_up.map(|grant| grant.id).collect()
     }
 
-    /// Counts events under the grants that the node has leases of, the oldest first.
-    fn count(&mut self, node: &str, counted: i64) {
-        let known: i64 = self.of(node).map(|lease| lease.counted).sum();
+    /// Fills the bucket. Events of a lease that expired within a minute may have been used just
+    /// before it did.
+    fn fill(&mut self, until: i64, now: i64, per_minute: i64) {
+        let held = self.held(|lease| lease.expires_at > now - MINUTE_MICROS);
+        self.bucket.fill(until, per_minute, held);
+    }
+
+    /// Counts events under the grants that they were leased of, the oldest first.
+    fn count(&mut self, counted: i64) {
+        let own = self.leases.iter().filter(|lease| lease.is_own);
+        let known: i64 = own.map(|lease| lease.counted).sum();
         let mut rest = counted.saturating_sub(known).max(0);
         for grant in &mut self.grants {
-            let of_grant = |lease: &&mut Lease| lease.node == node && lease.grant_id == grant.id;
+            let of_grant = |lease: &&mut Lease| lease.is_own && lease.grant_id == grant.id;
             if let Some(lease) = self.leases.iter_mut().find(of_grant) {
                 let counted = rest.min(lease.held);
                 lease.held -= counted;
-                lease.add(counted, grant);
+                lease.counted += counted;
+                grant.newly_counted += counted;
                 rest -= counted;
             }
         }
-        if rest == 0 {
-            return;
-        }
-        // The node reports more events than its lease had: the catalog is older than the node's
-        // log. Events in the log are counted nevertheless.
-        let open = self.grants.iter().position(|grant| grant.is_open);
-        let place = open.unwrap_or(self.grants.len().saturating_sub(1));
-        let Some(id) = self.grants.get(place).map(|grant| grant.id) else {
-            return;
-        };
-        let at = self.lease_at(node, id);
-        if let (Some(lease), Some(grant)) = (self.leases.get_mut(at), self.grants.get_mut(place)) {
-            lease.add(rest, grant);
-        }
     }
 
-    /// Records how much the node still holds; answers the events that it returned, and those that
-    /// it holds without a lease.
-    fn hold(&mut self, node: &str, held: i64) -> (i64, i64) {
-        let known = self.held(|lease| lease.node == node);
-        let returned = known.saturating_sub(held).max(0);
-        let mut rest = returned;
+    /// Takes back what the node does not hold any more, for ended grants first; answers the events
+    /// that it holds without a lease. Of a lease that has expired nothing returns to its grant.
+    fn take_back(&mut self, now: i64, held: i64) -> i64 {
+        let known = self.held(|lease| lease.is_own);
+        let mut rest = known.saturating_sub(held).max(0);
         for wants_open in [false, true] {
-            for grant in self.grants.iter().rev() {
+            for grant in self.grants.iter_mut().rev() {
                 let of_grant = |lease: &&mut Lease| {
-                    lease.node == node && lease.grant_id == grant.id && grant.is_open == wants_open
+                    lease.is_own && lease.grant_id == grant.id && grant.is_open == wants_open
                 };
                 if let Some(lease) = self.leases.iter_mut().find(of_grant) {
                     let back = rest.min(lease.held);
                     lease.held -= back;
-                    lease.has_changed |= back > 0;
                     rest -= back;
+                    if lease.expires_at > now {
+                        grant.lease(-back);
+                        self.bucket.put_back(back);
+                    }
                 }
             }
         }
-        (returned - rest, held.saturating_sub(known).max(0))
+        held.saturating_sub(known).max(0)
     }
 
     /// Highest rate of the grants that are open.
@@ -212,81 +202,55 @@ impl ProjectQuota {
         rate(true).or_else(|| rate(false)).unwrap_or(default_rate)
     }
 
-    /// Number of events to lease: those needed, else those that let some requests in, and a stock
-    /// if there is plenty.
-    fn amount(&self, lease_report: LeaseReport, is_wanted: bool) -> i64 {
-        if !self.is_allowed {
-            return 0;
-        }
+    /// Number of events to lease: those needed or none, and a stock: all of it if there is plenty,
+    /// else for a request at most half of what it leaves.
+    fn amount(&self, lease_report: LeaseReport) -> i64 {
+        let LeaseReport { needed, stock, .. } = lease_report;
         let there = self.bucket.events().min(self.free()).max(0);
-        let stock = if is_wanted { 0 } else { lease_report.stock };
-        if there >= lease_report.needed.saturating_add(stock.saturating_mul(2)) {
-            lease_report.needed + stock
-        } else if there >= lease_report.needed_least && lease_report.needed > 0 {
-            there.min(lease_report.needed)
+        let spare = there.saturating_sub(needed);
+        if !self.is_allowed || spare < 0 {
+            0
+        } else if spare >= stock.saturating_mul(2) {
+            needed + stock
+        } else if needed > 0 {
+            needed + stock.min(spare / 2)
         } else {
             0
         }
     }
 
-    fn give(&mut self, node: &str, events: i64) {
+    /// Leases events of the open grants, the oldest first. `counted` is what the node counted
+    /// before its lease begins.
+    fn give(&mut self, events: i64, counted: i64) {
         self.bucket.take(events);
+        let is_first = !self.leases.iter().any(|lease| lease.is_own);
+        let mut begins_at = is_first.then_some(counted);
         let mut rest = events;
-        let open = self.grants.iter().filter(|grant| grant.is_open);
-        let free: Vec<(Uuid, i64)> = open.map(|it| (it.id, self.free_of(it))).collect();
-        for (id, free) in free {
-            let given = rest.min(free.max(0));
-            if given > 0 {
-                let at = self.lease_at(node, id);
-                if let Some(lease) = self.leases.get_mut(at) {
-                    lease.held += given;
-                    lease.has_changed = true;
-                }
-                rest -= given;
+        for grant in self.grants.iter_mut().filter(|grant| grant.is_open) {
+            let part = rest.min(grant.left);
+            if part <= 0 {
+                continue;
             }
-        }
-    }
-
-    fn is_wanted(&mut self, node: &str, now: i64) -> bool {
-        let is_old =
-            |(_, since): &(String, i64)| now.saturating_sub(*since) > REVOKE_REQUEST_MICROS;
-        if self.revoke_request.as_ref().is_some_and(is_old) {
-            self.revoke_request = None;
-        }
-        self.revoke_request
-            .as_ref()
-            .is_some_and(|(by, _)| by != node)
-    }
-
-    /// Keeps one revoke request at a time, until it is met or old: two nodes that each want the
-    /// other's events would otherwise both wait.
-    fn note_revoke_request(
-        &mut self,
-        node: &str,
-        now: i64,
-        lease_report: LeaseReport,
-        given: i64,
-        held_elsewhere: i64,
-    ) {
-        let is_met = lease_report.needed > 0 && given >= lease_report.needed_least;
-        match &self.revoke_request {
-            Some((by, _)) if by != node => {}
-            _ if lease_report.needed > 0 && !is_met && held_elsewhere > 0 && self.is_allowed => {
-                self.revoke_request = Some((node.to_owned(), now));
+            rest -= part;
+            grant.lease(part);
+            let of_grant = |lease: &&mut Lease| lease.is_own && lease.grant_id == grant.id;
+            match self.leases.iter_mut().find(of_grant) {
+                Some(lease) => lease.held += part,
+                None => self.leases.push(Lease {
+                    grant_id: grant.id,
+                    counted: begins_at.take().unwrap_or_default(),
+                    held: part,
+                    is_own: true,
+                    expires_at: 0,
+                }),
             }
-            Some(_) if is_met => self.revoke_request = None,
-            _ => {}
         }
     }
 
     /// Events of all open grants that may be leased.
     fn free(&self) -> i64 {
         let open = self.grants.iter().filter(|grant| grant.is_open);
-        open.map(|grant| self.free_of(grant).max(0)).sum()
-    }
-
-    fn free_of(&self, grant: &Grant) -> i64 {
-        grant.left - self.held(|lease| lease.grant_id == grant.id)
+        open.map(|grant| grant.left.max(0)).sum()
     }
 
     fn held(&self, which: impl Fn(&Lease) -> bool) -> i64 {
@@ -294,43 +258,17 @@ impl ProjectQuota {
         held.map(|lease| lease.held).sum()
     }
 
-    fn of(&self, node: &str) -> impl Iterator<Item = &Lease> {
-        self.leases.iter().filter(move |lease| lease.node == node)
-    }
-
     fn is_open(&self, id: Uuid) -> bool {
         let mut grants = self.grants.iter();
         grants.any(|grant| grant.id == id && grant.is_open)
     }
-
-    fn revive(&mut self, node: &str) {
-        let of_node = self.leases.iter_mut().filter(|lease| lease.node == node);
-        of_node.for_each(|lease| lease.is_live = true);
-    }
-
-    /// Index of a node's lease, which is created if need be.
-    fn lease_at(&mut self, node: &str, grant_id: Uuid) -> usize {
-        let same = |lease: &Lease| lease.node == node && lease.grant_id == grant_id;
-        self.leases.iter().position(same).unwrap_or_else(|| {
-            self.leases.push(Lease {
-                node: node.to_owned(),
-                grant_id,
-                counted: 0,
-                held: 0,
-                is_live: true,
-                has_changed: true,
-            });
-            self.leases.len() - 1
-        })
-    }
 }
 
-impl Lease {
-    fn add(&mut self, events: i64, grant: &mut Grant) {
-        self.counted += events;
-        self.has_changed |= events > 0;
-        grant.left -= events;
-        grant.newly_counted += events;
+impl Grant {
+    /// Takes events out of the grant, or puts them back.
+    const fn lease(&mut self, events: i64) {
+        self.left -= events;
+        self.newly_leased += events;
     }
 }
 

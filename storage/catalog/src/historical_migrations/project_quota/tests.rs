@@ -1,27 +1,25 @@
-//! Nodes that ask, use, crash and start again, against a model that knows what came in.
+//! Nodes that ask, import, crash and start again, against a model that knows what came in.
 
 use super::*;
 use proptest::prelude::*;
 
 const SECOND: i64 = 1_000_000;
-/// Time that a node uses its leases without having been heard, and time that it counts as live.
+/// Time that a node uses its leases without having been heard.
 const USES: i64 = 10 * SECOND;
-const LIVES: i64 = 20 * SECOND;
-const NODES: [&str; 3] = ["a", "b", "c"];
+const NODES: usize = 3;
 const RATE: i64 = 600;
 
-/// Node of the model; its log holds the truth.
+/// Node of the model.
 #[derive(Clone, Debug, Default)]
 struct Node {
-    logged: i64,
+    /// Index of its lease, which it has since it started.
+    lease: usize,
+    imported: i64,
     available: i64,
-    /// Events that it was given and neither counted nor gave back, as it knows.
+    /// Events that it was given and neither imported nor gave back, as it knows.
     held: i64,
-    reported: i64,
     /// Time of its last answer.
     heard_at: i64,
-    /// Time of its last report.
-    seen_at: i64,
     /// Time of its last events.
     used_at: i64,
     is_up: bool,
@@ -37,7 +35,7 @@ enum Step {
         is_lost: bool,
     },
     /// Events come in, if the node may take them.
-    Use {
+    Import {
         node: usize,
         events: i64,
     },
@@ -59,12 +57,12 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let node = || 0..NODES.len();
+    let node = || 0..NODES;
     let step = prop_oneof![
         6 => (node(), 0..500_i64, 0..200_i64, prop::bool::weighted(0.1)).prop_map(
             |(node, needed, stock, is_lost)| Step::Ask { node, needed, stock, is_lost }
         ),
-        6 => (node(), 0..300_i64).prop_map(|(node, events)| Step::Use { node, events }),
+        6 => (node(), 0..300_i64).prop_map(|(node, events)| Step::Import { node, events }),
         1 => node().prop_map(|node| Step::Return { node }),
         1 => node().prop_map(|node| Step::Crash { node }),
         3 => (0..15 * SECOND).prop_map(|micros| Step::Pass { micros }),
@@ -78,8 +76,12 @@ struct Model {
     quota: ProjectQuota,
     totals: Vec<i64>,
     nodes: Vec<Node>,
+    /// Leases of all starts of nodes.
+    leases: Vec<Vec<Lease>>,
+    /// Events that came back after their lease had expired.
+    expired: i64,
     now: i64,
-    uses: Vec<(i64, i64)>,
+    imports: Vec<(i64, i64)>,
 }
 
 impl Model {
@@ -89,45 +91,62 @@ impl Model {
                 grants: vec![grant(DEFAULT_QUOTA, default_quota)],
                 leases: Vec::new(),
                 bucket: Bucket::FULL,
-                revoke_request: None,
                 is_allowed: true,
             },
             totals: vec![default_quota],
-            nodes: vec![Node::default(); NODES.len()],
+            nodes: vec![Node::default(); NODES],
+            leases: Vec::new(),
+            expired: 0,
             now: 0,
-            uses: Vec::new(),
+            imports: Vec::new(),
         }
     }
 
     fn ask(&mut self, at: usize, needed: i64, stock: i64, is_lost: bool) -> LeaseDecision {
-        let (name, now) = (NODES[at], self.now);
-        for lease in &mut self.quota.leases {
-            let index = NODES.iter().position(|name| *name == lease.node).unwrap();
-            lease.is_live = now - self.nodes[index].seen_at < LIVES;
-        }
+        let now = self.now;
         let node = &mut self.nodes[at];
         if !node.is_up {
-            // The node starts: its leases are gone, the events of its log are counted.
-            (node.available, node.held, node.is_up) = (0, 0, true);
-        } else {
-            node.held -= node.logged - node.reported;
-            if now - node.heard_at >= USES {
-                // The node gave up what it held.
-                node.held -= node.available;
-                node.available = 0;
-            }
+            *node = Node {
+                lease: self.leases.len(),
+                heard_at: now,
+                used_at: now,
+                is_up: true,
+                ..Node::default()
+            };
+            self.leases.push(Vec::new());
+        } else if now - node.heard_at >= USES {
+            node.held -= node.available;
+            node.available = 0;
         }
-        node.reported = node.logged;
-        node.seen_at = now;
         let lease_report = LeaseReport {
-            counted: node.logged,
+            counted: node.imported,
             held: node.held,
+            available: node.available,
             unused_micros: now - node.used_at,
             needed,
-            needed_least: needed,
             stock,
         };
-        let decision = self.quota.settle(name, now, lease_report, RATE);
+        let own = node.lease;
+        let known = std::mem::take(&mut self.leases[own]);
+        let of_others = self.leases.iter().flatten().cloned();
+        let of_others = of_others.map(|lease| Lease {
+            is_own: false,
+            ..lease
+        });
+        self.quota.leases = of_others.chain(known.iter().cloned()).collect();
+        let counted_before = self.counted();
+        let decision = self.quota.settle(now, lease_report, RATE);
+        let mut own_leases = std::mem::take(&mut self.quota.leases);
+        own_leases.retain(|lease| lease.is_own);
+        let held = |leases: &[Lease]| leases.iter().map(|lease| lease.held).sum::<i64>();
+        if known.iter().any(|lease| lease.expires_at <= now) {
+            let counted = self.counted() - counted_before;
+            self.expired += held(&known) - counted + decision.given - held(&own_leases);
+        }
+        if held(&own_leases) > 0 {
+            self.leases[own] = own_leases;
+        }
+        let node = &mut self.nodes[at];
         if !is_lost {
             node.heard_at = now;
             node.available += decision.given;
@@ -147,14 +166,15 @@ impl Model {
                 stock,
                 is_lost,
             } => drop(self.ask(node, needed, stock, is_lost)),
-            Step::Use { node, events } => {
+            Step::Import { node, events } => {
                 let node = &mut self.nodes[node];
                 let may = node.is_up && self.now - node.heard_at < USES;
                 if may && node.available >= events {
                     node.available -= events;
-                    node.logged += events;
+                    node.held -= events;
+                    node.imported += events;
                     node.used_at = self.now;
-                    self.uses.push((self.now, events));
+                    self.imports.push((self.now, events));
                 }
             }
             Step::Return { node } => {
@@ -178,35 +198,55 @@ impl Model {
         }
     }
 
+    fn counted(&self) -> i64 {
+        let grants = self.quota.grants.iter();
+        grants.map(|grant| grant.newly_counted).sum()
+    }
+
+    /// Events that nodes hold, those that crashed included.
+    fn held(&self) -> i64 {
+        self.leases.iter().flatten().map(|lease| lease.held).sum()
+    }
+
+    fn imported(&self) -> i64 {
+        self.imports.iter().map(|(_, events)| events).sum()
+    }
+
     fn check(&self) -> Result<(), TestCaseError> {
         for (grant, total) in self.quota.grants.iter().zip(&self.totals) {
-            let leases = self.quota.leases.iter();
-            let of_grant: Vec<&Lease> = leases.filter(|it| it.grant_id == grant.id).collect();
-            let counted: i64 = of_grant.iter().map(|it| it.counted).sum();
-            prop_assert_eq!(counted, grant.newly_counted);
-            prop_assert_eq!(counted + grant.left, *total);
-            let held: i64 = of_grant.iter().map(|it| it.held).sum();
-            prop_assert!(counted + held <= *total, "{grant:?} holds {held}");
+            prop_assert_eq!(grant.newly_leased + grant.left, *total);
+            prop_assert!(grant.newly_counted <= grant.newly_leased, "{grant:?}");
+            prop_assert!(grant.left >= 0, "{grant:?} of {total}");
         }
-        for (node, name) in self.nodes.iter().zip(NODES) {
-            let held: i64 = self.quota.of(name).map(|it| it.held).sum();
-            let used = node.logged - node.reported;
-            prop_assert!(used <= held, "{name} used {used} of {held}");
-        }
+        let leased = self.quota.grants.iter().map(|grant| grant.newly_leased);
+        let leased: i64 = leased.sum();
+        prop_assert_eq!(leased, self.counted() + self.held() + self.expired);
+        prop_assert!(self.counted() <= self.imported());
+        prop_assert!(self.imported() <= self.counted() + self.held());
         Ok(())
     }
 
     /// Checks that no time has more events than one minute's and its own.
     fn check_rate(&self) -> Result<(), TestCaseError> {
-        for (first, (from, _)) in self.uses.iter().enumerate() {
+        for (first, (from, _)) in self.imports.iter().enumerate() {
             let mut sum = 0;
-            for (at, events) in &self.uses[first..] {
+            for (at, events) in &self.imports[first..] {
                 sum += events;
                 let allowed = RATE * 60 * SECOND + (at - from) * RATE;
                 prop_assert!(sum * 60 * SECOND <= allowed, "{sum} in {}", at - from);
             }
         }
         Ok(())
+    }
+
+    /// Stops all nodes cleanly: they report, and give all back.
+    fn stop(&mut self) {
+        for at in 0..NODES {
+            if self.nodes[at].is_up {
+                self.take(Step::Return { node: at });
+                self.ask(at, 0, 0, false);
+            }
+        }
     }
 }
 
@@ -216,6 +256,7 @@ fn grant(id: Uuid, left: i64) -> Grant {
         per_minute: RATE,
         left,
         is_open: true,
+        newly_leased: 0,
         newly_counted: 0,
     }
 }
@@ -224,7 +265,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn volume_and_rate_are_never_exceeded_and_every_event_is_counted(
+    fn volume_and_rate_are_never_exceeded_and_a_crash_forfeits_what_the_node_held(
         default_quota in 0..5_000_i64,
         steps in steps(),
     ) {
@@ -234,21 +275,12 @@ proptest! {
             model.check()?;
         }
         model.check_rate()?;
-        // All nodes start again: withheld events are available again, to the last one.
-        for node in &mut model.nodes {
-            node.is_up = false;
-        }
-        for node in 0..NODES.len() {
-            model.ask(node, 0, 0, false);
-        }
+        model.stop();
         model.check()?;
-        let logged: i64 = model.nodes.iter().map(|node| node.logged).sum();
-        let counted: i64 = model.quota.grants.iter().map(|it| it.newly_counted).sum();
-        prop_assert_eq!(logged, counted);
-        prop_assert_eq!(model.quota.held(|_| true), 0);
+        // What is still held is of nodes that crashed, and all else can be imported.
         let open = model.quota.grants.iter().filter(|it| it.is_open);
-        let left: i64 = open.map(|it| it.left.max(0)).sum();
-        model.now += 60 * SECOND;
+        let left: i64 = open.map(|it| it.left).sum();
+        model.now += 120 * SECOND;
         let wanted = left.min(RATE);
         prop_assert_eq!(model.ask(0, wanted, 0, false).given, wanted);
         prop_assert_eq!(model.ask(1, left + 1, 0, false).given, 0);
@@ -256,63 +288,68 @@ proptest! {
 }
 
 #[test]
-fn a_stock_is_leased_only_where_there_is_plenty() {
+fn a_stock_is_leased_where_there_is_plenty_and_else_in_part_with_what_is_needed() {
     let table = [
-        // needed, least, stock, left, given
-        (10, 10, 5, 100, 15),
-        (10, 10, 5, 19, 10),
-        (10, 4, 5, 7, 7),
-        (10, 8, 5, 7, 0),
-        (0, 0, 5, 10, 5),
-        (0, 0, 5, 9, 0),
+        // needed, stock, left, given
+        (10, 5, 100, 15),
+        (10, 5, 20, 15),
+        (10, 5, 16, 13),
+        (10, 5, 10, 10),
+        (10, 5, 9, 0),
+        (0, 5, 10, 5),
+        (0, 5, 9, 0),
     ];
-    for (needed, needed_least, stock, left, given) in table {
+    for (needed, stock, left, given) in table {
         let mut model = Model::new(left);
-        let lease_report = LeaseReport {
-            needed,
-            needed_least,
-            stock,
-            ..LeaseReport::default()
-        };
-        let decision = model.quota.settle("a", 0, lease_report, RATE);
-        assert_eq!(decision.given, given, "{lease_report:?} of {left}");
+        let decision = model.ask(0, needed, stock, false);
+        assert_eq!(decision.given, given, "{needed} and {stock} of {left}");
         assert_eq!(decision.free, left - given);
     }
 }
 
 #[test]
-fn events_that_another_node_needs_are_revoked_until_it_has_them() {
-    let mut model = Model::new(100);
-    assert_eq!(model.ask(0, 60, 0, false).given, 60);
-    let refused = model.ask(1, 50, 0, false);
-    assert_eq!(
-        (refused.given, refused.free, refused.held_elsewhere),
-        (0, 40, 60)
-    );
-    let asked_back = model.ask(0, 0, 10, false);
-    assert!(asked_back.is_wanted);
-    assert_eq!(asked_back.given, 0, "no stock while another needs it");
-    model.take(Step::Return { node: 0 });
-    model.ask(0, 0, 0, false);
-    assert_eq!(model.ask(1, 50, 0, false).given, 50);
-    assert!(!model.ask(0, 0, 0, false).is_wanted);
+fn the_unused_part_of_a_lease_returns_before_it_expires_and_never_after() {
+    for (passed, free) in [(EXPIRY_MICROS - 1, 70), (EXPIRY_MICROS, 40)] {
+        let mut model = Model::new(100);
+        assert_eq!(model.ask(0, 60, 0, false).given, 60);
+        model.take(Step::Import {
+            node: 0,
+            events: 30,
+        });
+        model.now += passed;
+        // The node gives up what it does not use, and what it imported is counted late.
+        assert_eq!(model.ask(0, 0, 0, false).free, free, "after {passed}");
+        assert_eq!(model.counted(), 30);
+        assert_eq!(model.held(), 0);
+    }
 }
 
 #[test]
-fn leases_of_an_ended_approval_are_revoked_and_their_used_events_counted() {
+fn an_approval_is_used_up_when_no_lease_of_it_can_bring_anything_back() {
+    let mut model = Model::new(100);
+    model.take(Step::Approve { total: 50 });
+    let id = model.quota.grants[1].id;
+    model.ask(0, 50, 0, false);
+    model.quota.leases = model.leases[0].clone();
+    assert_eq!(model.quota.used_up(EXPIRY_MICROS - 1), []);
+    assert_eq!(model.quota.used_up(EXPIRY_MICROS), [id]);
+}
+
+#[test]
+fn leases_of_an_ended_approval_are_revoked_and_their_imported_events_counted() {
     let mut model = Model::new(100);
     model.take(Step::Approve { total: 50 });
     assert_eq!(model.ask(0, 30, 0, false).given, 30);
-    model.take(Step::Use {
+    model.take(Step::Import {
         node: 0,
         events: 10,
     });
     model.take(Step::End);
-    let decision = model.ask(0, 0, 0, false);
-    assert_eq!(decision.give_back, 20);
+    let decision = model.ask(0, 40, 0, false);
+    assert_eq!((decision.give_back, decision.given), (20, 40));
     assert_eq!(model.quota.grants[1].newly_counted, 10);
-    model.ask(0, 0, 0, false);
-    assert_eq!(model.quota.held(|_| true), 0);
+    assert_eq!(model.ask(0, 0, 0, false).give_back, 0);
+    assert_eq!(model.held(), 40);
 }
 
 #[test]

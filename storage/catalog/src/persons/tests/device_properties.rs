@@ -3,6 +3,7 @@
 use super::super::device_properties::first_identified;
 use super::identities::update_of;
 use crate::on_both;
+use crate::persons::PersonStore;
 use crate::testing::{DatabaseKind, TestDatabase};
 use crate::{ApplyOptions, BootstrapOptions, Catalog};
 use millrace_rows::UpdateKind;
@@ -96,12 +97,15 @@ async fn a_person_without_devices_costs_no_statement_for_their_properties(databa
     ];
     let options = ApplyOptions::default();
     for (update, statements) in updates.iter_mut().zip([2, 3, 4]) {
-        let from = catalog.person_progress().await.unwrap();
+        let from = PersonStore::new(&catalog).progress().await.unwrap();
         update.position.index = update.timestamp.0;
-        let applying = catalog.apply_person_updates(&from, std::slice::from_ref(update), options);
+        let applying =
+            PersonStore::new(&catalog).apply(&from, std::slice::from_ref(update), options);
         applying.await.unwrap().unwrap();
         let (counted, count) = catalog.counted();
-        let changed = counted.changed_persons(from.version, None, 100).await;
+        let changed = PersonStore::new(&counted)
+            .changed_persons(from.version, None, 100)
+            .await;
         assert_eq!(
             changed.unwrap().iter().filter(|it| !it.is_deleted).count(),
             1

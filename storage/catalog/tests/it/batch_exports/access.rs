@@ -4,8 +4,8 @@ use super::{TestEnv, new_export};
 use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BackfillRange, BatchExport, BatchExportChange, ChangeError, ExportWriter, NewRun,
-    OrganizationChange, UtcTime,
+    Actor, BackfillRange, Backfills, BatchExport, BatchExportChange, BatchExports, ChangeError,
+    ExportRuns, ExportWriter, Members, NewRun, OrganizationChange, Organizations, UtcTime,
 };
 use uuid::Uuid;
 
@@ -26,9 +26,12 @@ async fn busy(env: &TestEnv) -> BusyExport {
         data_interval_start: None,
         data_interval_end: UtcTime(1),
     };
-    let run = catalog.begin_export_run(export.id, new).await.unwrap();
+    let run = ExportRuns::new(catalog)
+        .begin(export.id, new)
+        .await
+        .unwrap();
     let range = BackfillRange::default();
-    let backfill = catalog.start_export_backfill(actor, env.place(), export.id, range);
+    let backfill = Backfills::new(catalog).start(actor, env.place(), export.id, range);
     BusyExport {
         run_id: run.id,
         backfill_id: backfill.await.unwrap().id,
@@ -52,16 +55,20 @@ async fn outcomes(
         ..BatchExportChange::default()
     };
     let (range, run, backfill) = (BackfillRange::default(), busy.run_id, busy.backfill_id);
-    let created = catalog.create_batch_export(writer, new_export()).await;
-    let updated = catalog.update_batch_export(writer, id, rename).await;
-    let paused = catalog.pause_batch_export(who, place, id).await;
-    let unpaused = catalog.unpause_batch_export(who, place, id, false).await;
-    let cancelled = catalog.cancel_export_run(who, place, id, run).await;
-    let retried = catalog.retry_export_run(who, place, id, run).await;
-    let asked = catalog.start_export_backfill(who, place, id, range).await;
-    let ended = catalog.cancel_export_backfill(who, place, id, backfill);
+    let created = BatchExports::new(catalog)
+        .create(writer, new_export())
+        .await;
+    let updated = BatchExports::new(catalog).update(writer, id, rename).await;
+    let paused = BatchExports::new(catalog).pause(who, place, id).await;
+    let unpaused = BatchExports::new(catalog)
+        .unpause(who, place, id, false)
+        .await;
+    let cancelled = ExportRuns::new(catalog).cancel(who, place, id, run).await;
+    let retried = ExportRuns::new(catalog).retry(who, place, id, run).await;
+    let asked = Backfills::new(catalog).start(who, place, id, range).await;
+    let ended = Backfills::new(catalog).cancel(who, place, id, backfill);
     let ended = ended.await;
-    let deleted = catalog.delete_batch_export(who, place, id).await;
+    let deleted = BatchExports::new(catalog).delete(who, place, id).await;
     [
         ("create", created.map(drop)),
         ("update", updated.map(drop)),
@@ -90,10 +97,7 @@ async fn all_are_forbidden(env: &TestEnv, who: &Actor) {
             "{what}: {done:?}"
         );
     }
-    let seen = env
-        .fixture
-        .catalog
-        .batch_export(env.place(), busy.export.id);
+    let seen = BatchExports::new(&env.fixture.catalog).get(env.place(), busy.export.id);
     let seen = seen.await.unwrap().unwrap().export;
     assert_eq!((seen.name, seen.paused), (busy.export.name, false));
 }
@@ -109,7 +113,7 @@ async fn an_actor_whose_access_ended_meanwhile_cannot_write_exports(database: Te
         members_can_write_pipelines: Some(false),
         ..OrganizationChange::default()
     };
-    let changed = catalog.update_organization(owner, organization_id, off);
+    let changed = Organizations::new(catalog).update(owner, organization_id, off);
     changed.await.unwrap();
     all_are_forbidden(&env, &actor(&mia)).await;
     all_pass(&env, owner).await;
@@ -118,9 +122,9 @@ async fn an_actor_whose_access_ended_meanwhile_cannot_write_exports(database: Te
         members_can_write_pipelines: Some(true),
         ..OrganizationChange::default()
     };
-    let changed = catalog.update_organization(owner, organization_id, on);
+    let changed = Organizations::new(catalog).update(owner, organization_id, on);
     changed.await.unwrap();
-    let removed = catalog.remove_member(owner, organization_id, mia.uuid);
+    let removed = Members::new(catalog).remove(owner, organization_id, mia.uuid);
     removed.await.unwrap();
     all_are_forbidden(&env, &actor(&mia)).await;
 }

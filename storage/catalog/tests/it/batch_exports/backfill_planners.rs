@@ -4,7 +4,9 @@
 use super::claims::{LONG, claim, record};
 use super::{HOUR, TestEnv};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BackfillRange, BatchExportBackfill, RunStatus, UtcTime};
+use millrace_catalog::{
+    BackfillRange, Backfills, BatchExportBackfill, ExportRuns, RunStatus, UtcTime,
+};
 use uuid::Uuid;
 
 on_both!(
@@ -17,13 +19,15 @@ on_both!(
 async fn asked(env: &TestEnv) -> (Uuid, Uuid) {
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let export_id = env.made().await.id;
-    let asked = catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+    let asked = Backfills::new(catalog).start(actor, place, export_id, BackfillRange::default());
     (export_id, asked.await.unwrap().id)
 }
 
 async fn read(env: &TestEnv, export_id: Uuid, id: Uuid) -> BatchExportBackfill {
     let catalog = &env.fixture.catalog;
-    let found = catalog.export_backfill(env.place(), export_id, id).await;
+    let found = Backfills::new(catalog)
+        .get(env.place(), export_id, id)
+        .await;
     found.unwrap().unwrap()
 }
 
@@ -35,7 +39,7 @@ async fn the_first_planner_sets_the_number_of_runs(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let catalog = &env.fixture.catalog;
     let (export_id, id) = asked(&env).await;
-    assert!(catalog.plan_export_backfill(id, 30).await.unwrap());
+    assert!(Backfills::new(catalog).plan(id, 30).await.unwrap());
     let counted = read(&env, export_id, id).await;
     assert_eq!(
         (counted.status, counted.total_runs),
@@ -43,11 +47,13 @@ async fn the_first_planner_sets_the_number_of_runs(database: TestDatabase) {
     );
     // The second one has counted what is left behind the first one's runs.
     for number in 0..10 {
-        let begun = catalog.begin_backfill_run(id, window(number)).await;
+        let begun = ExportRuns::new(catalog)
+            .begin_of_backfill(id, window(number))
+            .await;
         assert!(begun.unwrap().is_some());
     }
-    assert!(!catalog.plan_export_backfill(id, 20).await.unwrap());
-    let nothing = catalog.end_empty_export_backfill(id, "Nothing is left.");
+    assert!(!Backfills::new(catalog).plan(id, 20).await.unwrap());
+    let nothing = Backfills::new(catalog).end_empty(id, "Nothing is left.");
     assert!(!nothing.await.unwrap());
     assert_eq!(read(&env, export_id, id).await, counted);
 }
@@ -58,7 +64,11 @@ async fn a_window_has_one_run_of_concurrent_planners(database: TestDatabase) {
     for number in 0..5 {
         let planners = (0..4).map(|_| {
             let catalog = env.fixture.catalog.clone();
-            tokio::spawn(async move { catalog.begin_backfill_run(id, window(number)).await })
+            tokio::spawn(async move {
+                ExportRuns::new(&catalog)
+                    .begin_of_backfill(id, window(number))
+                    .await
+            })
         });
         let planners: Vec<_> = planners.collect();
         let mut begun = 0;
@@ -73,13 +83,15 @@ async fn a_backfill_whose_rows_were_deleted_ends_with_the_runs_it_has(database: 
     let env = TestEnv::open(&database).await;
     let catalog = &env.fixture.catalog;
     let why = "The rows are gone.";
-    let end_early = async |id: Uuid| catalog.end_export_backfill_early(id, why).await.unwrap();
+    let end_early = async |id: Uuid| Backfills::new(catalog).end_early(id, why).await.unwrap();
     // Runs that have ended and runs that are open, of five that were counted.
     for (ended, open) in [(0, 0), (2, 0), (1, 1), (0, 2)] {
         let (export_id, id) = asked(&env).await;
-        assert!(catalog.plan_export_backfill(id, 5).await.unwrap());
+        assert!(Backfills::new(catalog).plan(id, 5).await.unwrap());
         for number in 0..ended + open {
-            let begun = catalog.begin_backfill_run(id, window(number)).await;
+            let begun = ExportRuns::new(catalog)
+                .begin_of_backfill(id, window(number))
+                .await;
             assert!(begun.unwrap().is_some());
         }
         for _ in 0..ended {

@@ -5,8 +5,8 @@ use crate::fixture::NOW;
 use millrace_catalog::limits::{OPEN_BACKFILLS_MAX, OPEN_BACKFILLS_OF_ORGANIZATION_MAX};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, BatchExportBackfill, ChangeError,
-    ExportWriter, UtcTime,
+    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, Backfills, BatchExportBackfill,
+    BatchExports, ChangeError, ExportRuns, ExportWriter, UtcTime,
 };
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ on_both!(
 async fn ask(env: &TestEnv, export_id: Uuid) -> Result<BatchExportBackfill, ChangeError> {
     let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
     let range = BackfillRange::default();
-    let asked = catalog.start_export_backfill(actor, env.place(), export_id, range);
+    let asked = Backfills::new(catalog).start(actor, env.place(), export_id, range);
     asked.await
 }
 
@@ -31,9 +31,11 @@ async fn foreign(env: &TestEnv) -> Uuid {
         place: env.foreign_place(),
         ..env.writer()
     };
-    let export = catalog.create_batch_export(writer, new_export()).await;
+    let export = BatchExports::new(catalog)
+        .create(writer, new_export())
+        .await;
     let (id, range) = (export.unwrap().export.id, BackfillRange::default());
-    let asked = catalog.start_export_backfill(&COMMAND_LINE, env.foreign_place(), id, range);
+    let asked = Backfills::new(catalog).start(&COMMAND_LINE, env.foreign_place(), id, range);
     asked.await.unwrap().id
 }
 
@@ -47,7 +49,7 @@ async fn a_customer_with_150_open_backfills_keeps_no_other_waiting(database: Tes
     let mut round_robin = BackfillRoundRobin::default();
     let mut planned = Vec::new();
     for _ in 0..4 {
-        let next = env.fixture.catalog.next_backfill_to_plan(&round_robin, &[]);
+        let next = Backfills::new(&env.fixture.catalog).next_to_plan(&round_robin, &[]);
         let next = next.await.unwrap().unwrap();
         round_robin.mark_served(&next);
         planned.push(next.backfill.id);
@@ -55,10 +57,7 @@ async fn a_customer_with_150_open_backfills_keeps_no_other_waiting(database: Tes
     let turns_of_other = planned.iter().filter(|id| **id == other).count();
     assert_eq!(turns_of_other, 2, "every second one");
     let busy = [env.place().organization_id];
-    let next = env
-        .fixture
-        .catalog
-        .next_backfill_to_plan(&round_robin, &busy);
+    let next = Backfills::new(&env.fixture.catalog).next_to_plan(&round_robin, &busy);
     assert_eq!(next.await.unwrap().unwrap().backfill.id, other);
 }
 
@@ -72,7 +71,7 @@ async fn every_backfill_has_its_turn_and_the_first_again(database: TestDatabase)
     let mut round_robin = BackfillRoundRobin::default();
     let mut planned = Vec::new();
     for _ in 0..151 {
-        let next = env.fixture.catalog.next_backfill_to_plan(&round_robin, &[]);
+        let next = Backfills::new(&env.fixture.catalog).next_to_plan(&round_robin, &[]);
         let next = next.await.unwrap().unwrap();
         round_robin.mark_served(&next);
         planned.push(next.backfill.id);
@@ -91,7 +90,10 @@ async fn a_backfill_with_enough_or_all_runs_made_is_not_planned(database: TestDa
     let id = ask(&env, export_id).await.unwrap().id;
     let begin = async |number: i64| {
         let window = (UtcTime(number * HOUR), UtcTime((number + 1) * HOUR));
-        let begun = catalog.begin_backfill_run(id, window).await.unwrap();
+        let begun = ExportRuns::new(catalog)
+            .begin_of_backfill(id, window)
+            .await
+            .unwrap();
         assert!(begun.is_some());
     };
     let ahead = i64::try_from(BACKFILL_RUNS_AHEAD).unwrap();
@@ -102,11 +104,11 @@ async fn a_backfill_with_enough_or_all_runs_made_is_not_planned(database: TestDa
     }
     assert!((1..=ahead).contains(&made), "{made}");
     let (actor, place) = (&env.fixture.actor, env.place());
-    let cancelled = catalog.cancel_export_backfill(actor, place, export_id, id);
+    let cancelled = Backfills::new(catalog).cancel(actor, place, export_id, id);
     cancelled.await.unwrap();
 
     let id = ask(&env, export_id).await.unwrap().id;
-    assert!(catalog.plan_export_backfill(id, 2).await.unwrap());
+    assert!(Backfills::new(catalog).plan(id, 2).await.unwrap());
     let windows = |number: i64| {
         (
             UtcTime(NOW.0 + number * HOUR),
@@ -115,8 +117,8 @@ async fn a_backfill_with_enough_or_all_runs_made_is_not_planned(database: TestDa
     };
     for number in 0..2 {
         assert_eq!(env.backfills_to_plan().await.len(), 1, "{number} of two");
-        catalog
-            .begin_backfill_run(id, windows(number))
+        ExportRuns::new(catalog)
+            .begin_of_backfill(id, windows(number))
             .await
             .unwrap();
     }

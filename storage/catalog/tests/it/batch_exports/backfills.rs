@@ -5,9 +5,9 @@ use crate::fixture::{ALL, NOW};
 use millrace_catalog::limits::OPEN_BACKFILLS_MAX;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityScope, BackfillRange, BatchExport, BatchExportChange, ChangeError, DestinationChange,
-    ExportLogFilter, ExportModel, NewRun, PageRequest, RunProgress, RunRoundRobin, RunStatus,
-    UtcTime,
+    ActivityScope, BackfillRange, Backfills, BatchExport, BatchExportChange, BatchExports,
+    ChangeError, DestinationChange, ExportLogFilter, ExportLogs, ExportModel, ExportRuns, NewRun,
+    PageRequest, RunProgress, RunRoundRobin, RunStatus, UtcTime,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -49,8 +49,8 @@ async fn invalid_backfill_ranges_are_refused(database: TestDatabase) {
             start_at: start.map(UtcTime),
             end_at: end.map(UtcTime),
         };
-        let started = catalog
-            .start_export_backfill(&fixture.actor, env.place(), export_id, range)
+        let started = Backfills::new(catalog)
+            .start(&fixture.actor, env.place(), export_id, range)
             .await;
         match blamed {
             None => {
@@ -88,7 +88,8 @@ fn ended(status: RunStatus) -> RunProgress {
 
 async fn record(env: &TestEnv, run_id: Uuid, status: RunStatus) {
     let catalog = &env.fixture.catalog;
-    let recorded = catalog.record_export_run(run_id, UNCLAIMED, ended(status), Duration::ZERO);
+    let recorded =
+        ExportRuns::new(catalog).record(run_id, UNCLAIMED, ended(status), Duration::ZERO);
     recorded.await.unwrap();
 }
 
@@ -98,12 +99,12 @@ async fn runs_of_a_backfill_are_counted_until_all_have_ended(database: TestDatab
     let (actor, place) = (&fixture.actor, env.place());
     let export_id = env.made().await.id;
     let range = BackfillRange::default();
-    let id = catalog
-        .start_export_backfill(actor, place, export_id, range)
+    let id = Backfills::new(catalog)
+        .start(actor, place, export_id, range)
         .await
         .unwrap()
         .id;
-    assert!(catalog.plan_export_backfill(id, 2).await.unwrap());
+    assert!(Backfills::new(catalog).plan(id, 2).await.unwrap());
     let mut runs = Vec::new();
     for window in 0..2 {
         let new = NewRun {
@@ -111,11 +112,17 @@ async fn runs_of_a_backfill_are_counted_until_all_have_ended(database: TestDatab
             data_interval_start: Some(UtcTime(window * HOUR)),
             data_interval_end: UtcTime((window + 1) * HOUR),
         };
-        runs.push(catalog.begin_export_run(export_id, new).await.unwrap().id);
+        runs.push(
+            ExportRuns::new(catalog)
+                .begin(export_id, new)
+                .await
+                .unwrap()
+                .id,
+        );
     }
     let counts = async || {
-        let seen = catalog
-            .export_backfill(place, export_id, id)
+        let seen = Backfills::new(catalog)
+            .get(place, export_id, id)
             .await
             .unwrap()
             .unwrap();
@@ -126,19 +133,19 @@ async fn runs_of_a_backfill_are_counted_until_all_have_ended(database: TestDatab
     assert_eq!(counts().await, (RunStatus::Running, 0, false));
     record(&env, runs[0], RunStatus::Completed).await;
     assert_eq!(counts().await, (RunStatus::Running, 1, false));
-    catalog
-        .cancel_export_run(actor, place, export_id, runs[1])
+    ExportRuns::new(catalog)
+        .cancel(actor, place, export_id, runs[1])
         .await
         .unwrap();
     assert_eq!(counts().await, (RunStatus::Completed, 2, true));
-    catalog
-        .retry_export_run(actor, place, export_id, runs[1])
+    ExportRuns::new(catalog)
+        .retry(actor, place, export_id, runs[1])
         .await
         .unwrap();
     assert_eq!(counts().await, (RunStatus::Running, 1, false));
     record(&env, runs[1], RunStatus::Completed).await;
     assert_eq!(counts().await, (RunStatus::Completed, 2, true));
-    assert!(!catalog.plan_export_backfill(id, 9).await.unwrap());
+    assert!(!Backfills::new(catalog).plan(id, 9).await.unwrap());
 }
 
 async fn a_backfill_fails_with_one_of_its_runs_until_that_is_tried_again(database: TestDatabase) {
@@ -147,9 +154,9 @@ async fn a_backfill_fails_with_one_of_its_runs_until_that_is_tried_again(databas
     for bad in [RunStatus::Failed, RunStatus::TimedOut] {
         let export_id = env.made().await.id;
         let asked =
-            catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+            Backfills::new(catalog).start(actor, place, export_id, BackfillRange::default());
         let id = asked.await.unwrap().id;
-        assert!(catalog.plan_export_backfill(id, 2).await.unwrap());
+        assert!(Backfills::new(catalog).plan(id, 2).await.unwrap());
         let mut runs = Vec::new();
         for window in 0..2 {
             let new = NewRun {
@@ -157,17 +164,23 @@ async fn a_backfill_fails_with_one_of_its_runs_until_that_is_tried_again(databas
                 data_interval_start: Some(UtcTime(window * HOUR)),
                 data_interval_end: UtcTime((window + 1) * HOUR),
             };
-            runs.push(catalog.begin_export_run(export_id, new).await.unwrap().id);
+            runs.push(
+                ExportRuns::new(catalog)
+                    .begin(export_id, new)
+                    .await
+                    .unwrap()
+                    .id,
+            );
         }
         let status = async || {
-            let seen = catalog.export_backfill(place, export_id, id).await;
+            let seen = Backfills::new(catalog).get(place, export_id, id).await;
             seen.unwrap().unwrap().status
         };
         record(&env, runs[0], bad).await;
         assert_eq!(status().await, RunStatus::Running, "another is open");
         record(&env, runs[1], RunStatus::Completed).await;
         assert_eq!(status().await, RunStatus::Failed);
-        let again = catalog.retry_export_run(actor, place, export_id, runs[0]);
+        let again = ExportRuns::new(catalog).retry(actor, place, export_id, runs[0]);
         again.await.unwrap();
         record(&env, runs[0], RunStatus::Completed).await;
         assert_eq!(status().await, RunStatus::Completed);
@@ -178,26 +191,26 @@ async fn a_backfill_that_cannot_be_planned_is_given_up_once(database: TestDataba
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let export_id = env.made().await.id;
-    let asked = catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+    let asked = Backfills::new(catalog).start(actor, place, export_id, BackfillRange::default());
     let id = asked.await.unwrap().id;
-    assert!(catalog.fail_export_backfill(id, "Why.").await.unwrap());
-    let seen = catalog.export_backfill(place, export_id, id).await;
+    assert!(Backfills::new(catalog).fail(id, "Why.").await.unwrap());
+    let seen = Backfills::new(catalog).get(place, export_id, id).await;
     let seen = seen.unwrap().unwrap();
     assert_eq!(
         (seen.status, seen.message.as_deref()),
         (RunStatus::Failed, Some("Why."))
     );
     assert!(seen.finished_at.is_some());
-    assert!(!catalog.fail_export_backfill(id, "Why.").await.unwrap());
-    assert!(!catalog.plan_export_backfill(id, 1).await.unwrap());
-    let nobody = catalog.fail_export_backfill(Uuid::now_v7(), "Why.").await;
+    assert!(!Backfills::new(catalog).fail(id, "Why.").await.unwrap());
+    assert!(!Backfills::new(catalog).plan(id, 1).await.unwrap());
+    let nobody = Backfills::new(catalog).fail(Uuid::now_v7(), "Why.").await;
     assert!(!nobody.unwrap());
 }
 
 /// The newest line of an export.
 async fn last_line(env: &TestEnv, export_id: Uuid) -> String {
     let (catalog, filter) = (&env.fixture.catalog, ExportLogFilter::default());
-    let lines = catalog.list_export_logs(env.place(), export_id, &filter, ALL);
+    let lines = ExportLogs::new(catalog).list(env.place(), export_id, &filter, ALL);
     lines.await.unwrap().unwrap().rows[0].message.clone()
 }
 
@@ -220,7 +233,7 @@ async fn a_range_without_an_ended_window_completes_at_once_with_a_reason(databas
             start_at: start.map(UtcTime),
             end_at: end.map(UtcTime),
         };
-        let asked = catalog.start_export_backfill(actor, place, export_id, range);
+        let asked = Backfills::new(catalog).start(actor, place, export_id, range);
         let backfill = asked.await.unwrap();
         assert_eq!(backfill.message.is_some(), is_empty, "{range:?}");
         let Some(message) = backfill.message else {
@@ -243,18 +256,18 @@ async fn a_backfill_without_runs_completes_at_once_with_a_reason(database: TestD
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let (export_id, range) = (env.made().await.id, BackfillRange::default());
-    let empty = catalog
-        .start_export_backfill(actor, place, export_id, range)
+    let empty = Backfills::new(catalog)
+        .start(actor, place, export_id, range)
         .await
         .unwrap()
         .id;
     let why = "Nothing lies there.";
-    let ended = catalog.end_empty_export_backfill(empty, why).await;
+    let ended = Backfills::new(catalog).end_empty(empty, why).await;
     assert!(ended.unwrap());
-    let twice = catalog.end_empty_export_backfill(empty, "Again.").await;
+    let twice = Backfills::new(catalog).end_empty(empty, "Again.").await;
     assert!(!twice.unwrap(), "it has ended");
-    let empty = catalog
-        .export_backfill(place, export_id, empty)
+    let empty = Backfills::new(catalog)
+        .get(place, export_id, empty)
         .await
         .unwrap()
         .unwrap();
@@ -272,12 +285,12 @@ async fn cancelling_a_backfill_cancels_its_open_runs(database: TestDatabase) {
     let (actor, place) = (&fixture.actor, env.place());
     let export_id = env.made().await.id;
     let range = BackfillRange::default();
-    let id = catalog
-        .start_export_backfill(actor, place, export_id, range)
+    let id = Backfills::new(catalog)
+        .start(actor, place, export_id, range)
         .await
         .unwrap()
         .id;
-    catalog.plan_export_backfill(id, 3).await.unwrap();
+    Backfills::new(catalog).plan(id, 3).await.unwrap();
     let mut runs = Vec::new();
     for (window, backfill_id) in [(0, Some(id)), (1, Some(id)), (2, None)] {
         let new = NewRun {
@@ -285,11 +298,17 @@ async fn cancelling_a_backfill_cancels_its_open_runs(database: TestDatabase) {
             data_interval_start: Some(UtcTime(window * HOUR)),
             data_interval_end: UtcTime((window + 1) * HOUR),
         };
-        runs.push(catalog.begin_export_run(export_id, new).await.unwrap().id);
+        runs.push(
+            ExportRuns::new(catalog)
+                .begin(export_id, new)
+                .await
+                .unwrap()
+                .id,
+        );
     }
     record(&env, runs[0], RunStatus::Completed).await;
-    let cancelled = catalog
-        .cancel_export_backfill(actor, place, export_id, id)
+    let cancelled = Backfills::new(catalog)
+        .cancel(actor, place, export_id, id)
         .await
         .unwrap();
     assert_eq!(
@@ -298,8 +317,8 @@ async fn cancelling_a_backfill_cancels_its_open_runs(database: TestDatabase) {
     );
     let mut statuses = Vec::new();
     for run in runs {
-        let run = catalog
-            .export_run(place, export_id, run)
+        let run = ExportRuns::new(catalog)
+            .get(place, export_id, run)
             .await
             .unwrap()
             .unwrap();
@@ -313,8 +332,8 @@ async fn cancelling_a_backfill_cancels_its_open_runs(database: TestDatabase) {
             RunStatus::Starting
         ]
     );
-    let twice = catalog
-        .cancel_export_backfill(actor, place, export_id, id)
+    let twice = Backfills::new(catalog)
+        .cancel(actor, place, export_id, id)
         .await;
     assert_eq!(blame(&twice.unwrap_err()), (None, "invalid_input"));
     let entries = fixture.activity(ActivityScope::BatchExport).await;
@@ -330,7 +349,7 @@ async fn cancelling_a_backfill_cancels_its_open_runs(database: TestDatabase) {
 async fn asked(env: &TestEnv) -> (Uuid, Uuid) {
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let export_id = env.made().await.id;
-    let asked = catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+    let asked = Backfills::new(catalog).start(actor, place, export_id, BackfillRange::default());
     (asked.await.unwrap().id, export_id)
 }
 
@@ -353,7 +372,7 @@ async fn a_backfill_uses_the_export_settings_at_its_request(database: TestDataba
         query: Some(Some(query)),
         ..BatchExportChange::default()
     };
-    let changed = catalog.update_batch_export(env.writer(), export_id, change);
+    let changed = BatchExports::new(catalog).update(env.writer(), export_id, change);
     let changed = changed.await.unwrap().export;
     let parts = |export: &BatchExport| {
         let included = export.destination_config.get("include_events").cloned();
@@ -365,9 +384,12 @@ async fn a_backfill_uses_the_export_settings_at_its_request(database: TestDataba
     let open = env.backfills_to_plan().await;
     assert_eq!(parts(&open[0].export), as_asked);
     let window = (UtcTime(0), UtcTime(HOUR));
-    let begun = catalog.begin_backfill_run(id, window).await.unwrap();
+    let begun = ExportRuns::new(catalog)
+        .begin_of_backfill(id, window)
+        .await
+        .unwrap();
     let mut round_robin = RunRoundRobin::new(10);
-    let claimed = catalog.claim_export_run(Duration::from_secs(60), &mut round_robin);
+    let claimed = ExportRuns::new(catalog).claim(Duration::from_secs(60), &mut round_robin);
     let claimed = claimed.await.unwrap().unwrap();
     assert_eq!(claimed.run.id, begun.unwrap().id);
     assert_eq!(parts(&claimed.export), as_asked);
@@ -379,7 +401,10 @@ async fn a_window_of_a_backfill_has_one_run_and_none_after_its_end(database: Tes
     let (id, export_id) = asked(&env).await;
     let begin = async |number: i64| {
         let window = (UtcTime(number * HOUR), UtcTime((number + 1) * HOUR));
-        let begun = catalog.begin_backfill_run(id, window).await.unwrap();
+        let begun = ExportRuns::new(catalog)
+            .begin_of_backfill(id, window)
+            .await
+            .unwrap();
         begun.is_some()
     };
     let begun = [
@@ -389,7 +414,7 @@ async fn a_window_of_a_backfill_has_one_run_and_none_after_its_end(database: Tes
         begin(2).await,
     ];
     assert_eq!(begun, [true, false, false, true]);
-    let cancelled = catalog.cancel_export_backfill(actor, place, export_id, id);
+    let cancelled = Backfills::new(catalog).cancel(actor, place, export_id, id);
     cancelled.await.unwrap();
     assert!(!begin(3).await);
 }
@@ -398,17 +423,20 @@ async fn retrying_a_run_does_not_reopen_its_cancelled_backfill(database: TestDat
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let (id, export_id) = asked(&env).await;
-    assert!(catalog.plan_export_backfill(id, 5).await.unwrap());
+    assert!(Backfills::new(catalog).plan(id, 5).await.unwrap());
     let window = (UtcTime(0), UtcTime(HOUR));
-    let run = catalog.begin_backfill_run(id, window).await.unwrap();
+    let run = ExportRuns::new(catalog)
+        .begin_of_backfill(id, window)
+        .await
+        .unwrap();
     let run_id = run.unwrap().id;
-    let cancelled = catalog.cancel_export_backfill(actor, place, export_id, id);
+    let cancelled = Backfills::new(catalog).cancel(actor, place, export_id, id);
     let cancelled = cancelled.await.unwrap();
-    let again = catalog.retry_export_run(actor, place, export_id, run_id);
+    let again = ExportRuns::new(catalog).retry(actor, place, export_id, run_id);
     again.await.unwrap();
     for status in [RunStatus::Running, RunStatus::Completed] {
         record(&env, run_id, status).await;
-        let seen = catalog.export_backfill(place, export_id, id).await;
+        let seen = Backfills::new(catalog).get(place, export_id, id).await;
         assert_eq!(seen.unwrap().unwrap(), cancelled);
         let open = env.backfills_to_plan().await;
         assert!(open.is_empty());
@@ -424,8 +452,8 @@ async fn backfills_are_listed_newest_first_for_their_owner_only(database: TestDa
     for _ in 0..3 {
         let range = BackfillRange::default();
         ids.push(
-            catalog
-                .start_export_backfill(actor, place, export_id, range)
+            Backfills::new(catalog)
+                .start(actor, place, export_id, range)
                 .await
                 .unwrap()
                 .id,
@@ -434,8 +462,8 @@ async fn backfills_are_listed_newest_first_for_their_owner_only(database: TestDa
     }
     ids.reverse();
     let (counted, count) = catalog.counted();
-    let listed = counted
-        .list_export_backfills(place, export_id, ALL)
+    let listed = Backfills::new(&counted)
+        .list(place, export_id, ALL)
         .await
         .unwrap()
         .unwrap();
@@ -446,8 +474,8 @@ async fn backfills_are_listed_newest_first_for_their_owner_only(database: TestDa
     );
     let foreign = env.foreign_place();
     assert_eq!(
-        catalog
-            .list_export_backfills(foreign, export_id, ALL)
+        Backfills::new(catalog)
+            .list(foreign, export_id, ALL)
             .await
             .unwrap(),
         None
@@ -459,11 +487,14 @@ async fn backfills_are_listed_newest_first_for_their_owner_only(database: TestDa
     ];
     for (place, export_id, id) in strange {
         assert_eq!(
-            catalog.export_backfill(place, export_id, id).await.unwrap(),
+            Backfills::new(catalog)
+                .get(place, export_id, id)
+                .await
+                .unwrap(),
             None
         );
-        let cancelled = catalog
-            .cancel_export_backfill(&COMMAND_LINE, place, export_id, id)
+        let cancelled = Backfills::new(catalog)
+            .cancel(&COMMAND_LINE, place, export_id, id)
             .await;
         assert!(matches!(cancelled, Err(ChangeError::NotFound { .. })));
     }
@@ -473,7 +504,7 @@ async fn an_export_has_a_limit_of_open_backfills(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let export_id = env.made().await.id;
-    let start = || catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+    let start = || Backfills::new(catalog).start(actor, place, export_id, BackfillRange::default());
     for _ in 0..OPEN_BACKFILLS_MAX {
         start().await.unwrap();
     }
@@ -484,9 +515,9 @@ async fn an_export_has_a_limit_of_open_backfills(database: TestDatabase) {
         limit: 1,
         offset: 0,
     };
-    let open = catalog.list_export_backfills(place, export_id, page).await;
+    let open = Backfills::new(catalog).list(place, export_id, page).await;
     let open = open.unwrap().unwrap().rows.remove(0).id;
-    let cancelled = catalog.cancel_export_backfill(actor, place, export_id, open);
+    let cancelled = Backfills::new(catalog).cancel(actor, place, export_id, open);
     cancelled.await.unwrap();
     start().await.unwrap();
 }

@@ -6,8 +6,8 @@ use crate::fixture::{ALL, NOW};
 use millrace_catalog::leases::EXPORTS_LEASE;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, ClaimedRun, ExportWriter, NewRun, RunFilter, RunOutcome, RunProgress,
-    RunRoundRobin, RunStatus, UtcTime,
+    BackfillRange, Backfills, BatchExports, ClaimedRun, ExportRuns, ExportWriter, NewRun,
+    RunFilter, RunOutcome, RunProgress, RunRoundRobin, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -45,7 +45,10 @@ pub async fn begun(env: &TestEnv, export_id: Uuid, backfill_id: Option<Uuid>, nu
         data_interval_end: UtcTime(NOW.0 + (number + 1) * HOUR),
     };
     let catalog = &env.fixture.catalog;
-    catalog.begin_export_run(export_id, window).await.unwrap();
+    ExportRuns::new(catalog)
+        .begin(export_id, window)
+        .await
+        .unwrap();
 }
 
 pub async fn claim(env: &TestEnv, time: Duration) -> Option<ClaimedRun> {
@@ -57,14 +60,14 @@ async fn claim_in_turns(
     time: Duration,
     round_robin: &mut RunRoundRobin,
 ) -> Option<ClaimedRun> {
-    let claimed = env.fixture.catalog.claim_export_run(time, round_robin);
+    let claimed = ExportRuns::new(&env.fixture.catalog).claim(time, round_robin);
     claimed.await.unwrap()
 }
 
 pub async fn record(env: &TestEnv, claimed: &ClaimedRun, status: RunStatus) -> RunOutcome {
     let (id, claim) = (claimed.run.id, claimed.run.claim);
     let catalog = &env.fixture.catalog;
-    let recorded = catalog.record_export_run(id, claim, told(status), LONG);
+    let recorded = ExportRuns::new(catalog).record(id, claim, told(status), LONG);
     recorded.await.unwrap()
 }
 
@@ -140,7 +143,7 @@ async fn runs_by_the_clock_go_before_those_of_backfills(database: TestDatabase) 
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let export_id = env.made().await.id;
-    let backfill = catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+    let backfill = Backfills::new(catalog).start(actor, place, export_id, BackfillRange::default());
     let backfill = backfill.await.unwrap().id;
     begun(&env, export_id, Some(backfill), 0).await;
     begun(&env, export_id, None, 0).await;
@@ -169,7 +172,7 @@ async fn a_run_that_failed_is_claimed_again_after_its_pause(database: TestDataba
     assert_eq!(next.run.ordinal, 2, "which holds up no other");
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     record(&env, &next, RunStatus::Failed).await;
-    let retried = catalog.retry_export_run(actor, place, export_id, next.run.id);
+    let retried = ExportRuns::new(catalog).retry(actor, place, export_id, next.run.id);
     retried.await.unwrap();
     let again = claim(&env, LONG).await.unwrap();
     assert_eq!((again.run.id, again.run.failures_count), (next.run.id, 0));
@@ -196,19 +199,19 @@ async fn ten_failed_runs_in_a_row_pause_an_export(database: TestDatabase) {
         };
         assert_eq!(outcome, expected, "{number}");
     }
-    let seen = catalog
-        .batch_export(place, export_id)
+    let seen = BatchExports::new(catalog)
+        .get(place, export_id)
         .await
         .unwrap()
         .unwrap();
     assert!(seen.export.paused);
     let filter = RunFilter::default();
-    let listed = catalog
-        .list_export_runs(place, export_id, filter, ALL)
+    let listed = ExportRuns::new(catalog)
+        .list(place, export_id, filter, ALL)
         .await;
     assert_eq!(listed.unwrap().unwrap().count, 20);
     env.fixture.pass_micros(1);
-    let unpaused = catalog.unpause_batch_export(&env.fixture.actor, place, export_id, false);
+    let unpaused = BatchExports::new(catalog).unpause(&env.fixture.actor, place, export_id, false);
     unpaused.await.unwrap();
     for number in 0..10 {
         begun(&env, export_id, None, 20 + number).await;
@@ -232,11 +235,15 @@ async fn the_end_of_a_run_waits_longer_for_a_lock_than_its_progress() {
     let ended = tokio::spawn({
         let catalog = catalog.clone();
         let completed = told(RunStatus::Completed);
-        async move { catalog.record_export_run(id, claim, completed, LONG).await }
+        async move {
+            ExportRuns::new(&catalog)
+                .record(id, claim, completed, LONG)
+                .await
+        }
     });
     for _ in 0..2 {
         let running = told(RunStatus::Running);
-        let progress = catalog.record_export_run(id, claim, running, LONG);
+        let progress = ExportRuns::new(catalog).record(id, claim, running, LONG);
         progress.await.unwrap_err();
     }
     holder.rollback().await.unwrap();
@@ -257,9 +264,9 @@ async fn hostile_and_other(env: &TestEnv) {
         place: env.foreign_place(),
         ..env.writer()
     };
-    let made = catalog.create_batch_export(there, new_export());
+    let made = BatchExports::new(catalog).create(there, new_export());
     let export_id = made.await.unwrap().export.id;
-    let asked = catalog.start_export_backfill(
+    let asked = Backfills::new(catalog).start(
         &COMMAND_LINE,
         env.foreign_place(),
         export_id,

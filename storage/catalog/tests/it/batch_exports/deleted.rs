@@ -5,8 +5,9 @@ use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    BackfillRange, BackfillRoundRobin, BatchExport, Catalog, ExportLogFilter, ExportWriter,
-    LogLevel, NewExportLog, NewRun, RunFilter, RunOutcome, RunProgress, RunStatus, UtcTime,
+    BackfillRange, BackfillRoundRobin, Backfills, BatchExport, BatchExports, Catalog, Cleanup,
+    ExportLogFilter, ExportLogs, ExportPlanner, ExportRuns, ExportWriter, LogLevel, NewExportLog,
+    NewRun, Organizations, Projects, RunFilter, RunOutcome, RunProgress, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -80,7 +81,7 @@ async fn rows_of(database: &TestDatabase, export_id: Uuid) -> u64 {
 async fn pieces(catalog: &Catalog) -> Vec<u64> {
     let mut pieces = Vec::new();
     loop {
-        match catalog.delete_leftovers().await.unwrap() {
+        match Cleanup::new(catalog).delete_leftovers().await.unwrap() {
             0 => return pieces,
             rows => pieces.push(rows),
         }
@@ -89,7 +90,7 @@ async fn pieces(catalog: &Catalog) -> Vec<u64> {
 
 async fn delete(env: &TestEnv, id: Uuid) {
     let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
-    let deleted = catalog.delete_batch_export(actor, env.place(), id);
+    let deleted = BatchExports::new(catalog).delete(actor, env.place(), id);
     deleted.await.unwrap();
 }
 
@@ -99,10 +100,7 @@ async fn foreign(env: &TestEnv) -> BatchExport {
         place: env.foreign_place(),
         ..env.writer()
     };
-    let made = env
-        .fixture
-        .catalog
-        .create_batch_export(writer, new_export());
+    let made = BatchExports::new(&env.fixture.catalog).create(writer, new_export());
     made.await.unwrap().export
 }
 
@@ -117,24 +115,24 @@ async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database
         rows_of(&database, other).await,
     );
     assert_eq!(before, 3 * ROWS + 10);
-    assert!(!catalog.has_leftovers().await.unwrap());
+    assert!(!Cleanup::new(catalog).has_leftovers().await.unwrap());
     delete(&env, id).await;
     // Nothing but the row and the mark was written.
     assert_eq!(rows_of(&database, id).await, before);
-    assert!(catalog.has_leftovers().await.unwrap());
-    let found = catalog.batch_export(place, id).await.unwrap();
+    assert!(Cleanup::new(catalog).has_leftovers().await.unwrap());
+    let found = BatchExports::new(catalog).get(place, id).await.unwrap();
     assert_eq!(found, None);
-    let runs = catalog.list_export_runs(place, id, RunFilter::default(), ALL);
+    let runs = ExportRuns::new(catalog).list(place, id, RunFilter::default(), ALL);
     assert!(runs.await.unwrap().is_none());
     let lines = ExportLogFilter::default();
-    let lines = catalog.list_export_logs(place, id, &lines, ALL).await;
+    let lines = ExportLogs::new(catalog).list(place, id, &lines, ALL).await;
     assert!(lines.unwrap().is_none());
-    let backfills = catalog.list_export_backfills(place, id, ALL).await;
+    let backfills = Backfills::new(catalog).list(place, id, ALL).await;
     assert!(backfills.unwrap().is_none());
     // Each piece is a transaction: others see exactly that many rows less.
     let mut left = before;
     for _ in 0..3 {
-        let deleted = catalog.delete_leftovers().await.unwrap();
+        let deleted = Cleanup::new(catalog).delete_leftovers().await.unwrap();
         assert!((1..=ROWS_MAX).contains(&deleted), "{deleted} rows");
         left -= deleted;
         assert_eq!(rows_of(&database, id).await, left);
@@ -148,29 +146,30 @@ async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database
     assert_eq!(rest.iter().sum::<u64>(), left + 1);
     assert_eq!(rows_of(&database, id).await, 0);
     assert_eq!(rows_of(&database, other).await, of_other);
-    assert!(!next.has_leftovers().await.unwrap());
+    assert!(!Cleanup::new(&next).has_leftovers().await.unwrap());
 }
 
 async fn nobody_claims_plans_or_counts_runs_of_a_deleted_export(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let (planner, runs) = (ExportPlanner::new(catalog), ExportRuns::new(catalog));
     let id = env.made().await.id;
-    let asked = catalog.start_export_backfill(actor, place, id, BackfillRange::default());
+    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
     let backfill = asked.await.unwrap().id;
     for (number, backfill_id) in [(0, None), (1, None), (0, Some(backfill))] {
         super::claims::begun(&env, id, backfill_id, number).await;
     }
     let claimed = claim(&env, Duration::ZERO).await.unwrap();
     env.fixture.pass_micros(9 * HOUR);
-    assert!(catalog.has_export_work().await.unwrap());
-    assert!(catalog.exports_lag().await.unwrap() > Duration::ZERO);
+    assert!(planner.has_work().await.unwrap());
+    assert!(planner.lag().await.unwrap() > Duration::ZERO);
     delete(&env, id).await;
     assert!(
         rows_of(&database, id).await >= 4,
         "the runs are there still"
     );
-    assert!(!catalog.has_export_work().await.unwrap());
-    assert_eq!(catalog.exports_lag().await.unwrap(), Duration::ZERO);
+    assert!(!planner.has_work().await.unwrap());
+    assert_eq!(planner.lag().await.unwrap(), Duration::ZERO);
     assert!(claim(&env, Duration::ZERO).await.is_none());
     assert!(env.backfills_to_plan().await.is_empty());
     // The process that made a run stops, and leaves nothing but a line that goes with the rest.
@@ -178,7 +177,7 @@ async fn nobody_claims_plans_or_counts_runs_of_a_deleted_export(database: TestDa
         level: LogLevel::Info,
         message: "late".to_owned(),
     };
-    let written = catalog.write_export_logs(id, claimed.run.id, vec![line]);
+    let written = ExportLogs::new(catalog).write(id, claimed.run.id, vec![line]);
     written.await.unwrap();
     let progress = RunProgress {
         status: RunStatus::Completed,
@@ -190,24 +189,23 @@ async fn nobody_claims_plans_or_counts_runs_of_a_deleted_export(database: TestDa
         waits: false,
     };
     for claim in [claimed.run.claim, UNCLAIMED] {
-        let recorded =
-            catalog.record_export_run(claimed.run.id, claim, progress.clone(), Duration::ZERO);
+        let recorded = runs.record(claimed.run.id, claim, progress.clone(), Duration::ZERO);
         assert_eq!(recorded.await.unwrap(), RunOutcome::Lost);
     }
     let window = (UtcTime(NOW.0 + HOUR), UtcTime(NOW.0 + 2 * HOUR));
-    let begun = catalog.begin_backfill_run(backfill, window).await;
+    let begun = runs.begin_of_backfill(backfill, window).await;
     assert_eq!(begun.unwrap(), None);
-    assert!(!catalog.plan_export_backfill(backfill, 3).await.unwrap());
-    assert!(!catalog.fail_export_backfill(backfill, "why").await.unwrap());
+    assert!(!Backfills::new(catalog).plan(backfill, 3).await.unwrap());
+    assert!(!Backfills::new(catalog).fail(backfill, "why").await.unwrap());
     let run = NewRun {
         backfill_id: None,
         data_interval_start: None,
         data_interval_end: UtcTime(NOW.0 + 9 * HOUR),
     };
-    assert!(catalog.begin_export_run(id, run).await.is_err());
+    assert!(runs.begin(id, run).await.is_err());
     pieces(catalog).await;
     assert_eq!(rows_of(&database, id).await, 0);
-    let written = catalog.write_export_logs(
+    let written = ExportLogs::new(catalog).write(
         id,
         claimed.run.id,
         vec![NewExportLog {
@@ -232,10 +230,10 @@ async fn exports_are_deleted_with_their_project_and_their_organization_in_pieces
         rows_of(&database, other.id).await,
     );
     let deleted =
-        catalog.delete_project(&fixture.actor, fixture.organization_id, fixture.project_id);
+        Projects::new(catalog).delete(&fixture.actor, fixture.organization_id, fixture.project_id);
     deleted.await.unwrap();
     assert_eq!(rows_of(&database, own.id).await, of_own);
-    let deleted = catalog.delete_organization(&COMMAND_LINE, fixture.foreign_id);
+    let deleted = Organizations::new(catalog).delete(&COMMAND_LINE, fixture.foreign_id);
     deleted.await.unwrap();
     assert_eq!(rows_of(&database, other.id).await, of_other);
     let pieces = pieces(catalog).await;
@@ -344,7 +342,9 @@ async fn open_backfills_are_found_by_an_index(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (counted, count) = env.fixture.catalog.counted();
     let round_robin = BackfillRoundRobin::default();
-    let next = counted.next_backfill_to_plan(&round_robin, &[]).await;
+    let next = Backfills::new(&counted)
+        .next_to_plan(&round_robin, &[])
+        .await;
     assert!(next.unwrap().is_none());
     let statements = count.take();
     assert_eq!(statements.len(), 1, "{statements:?}");

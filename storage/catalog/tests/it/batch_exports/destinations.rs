@@ -3,7 +3,7 @@
 use super::{TestEnv, blame, destination, new_export, s3};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BatchExport, BatchExportChange, ChangeError, DestinationChange, DestinationType,
+    BatchExport, BatchExportChange, BatchExports, ChangeError, DestinationChange, DestinationType,
     NewBatchExport, SecretError, SecretKey,
 };
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub(super) async fn changed(
         ..BatchExportChange::default()
     };
     let catalog = &env.fixture.catalog;
-    let changed = catalog.update_batch_export(env.writer(), export.id, change);
+    let changed = BatchExports::new(catalog).update(env.writer(), export.id, change);
     changed.await.map(|seen| seen.export)
 }
 

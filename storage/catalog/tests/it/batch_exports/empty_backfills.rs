@@ -5,7 +5,7 @@ use crate::fixture::{ALL, NOW};
 use crate::seed::{numbers, random_uuid};
 use millrace_catalog::limits::EMPTY_BACKFILLS_MAX;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BackfillRange, NewRun, UtcTime};
+use millrace_catalog::{BackfillRange, Backfills, ExportRuns, NewRun, UtcTime};
 use uuid::Uuid;
 
 on_both!(
@@ -17,13 +17,15 @@ on_both!(
 async fn started(env: &TestEnv, export_id: Uuid, range: BackfillRange) -> Uuid {
     let fixture = &env.fixture;
     let catalog = &fixture.catalog;
-    let started = catalog.start_export_backfill(&fixture.actor, env.place(), export_id, range);
+    let started = Backfills::new(catalog).start(&fixture.actor, env.place(), export_id, range);
     started.await.unwrap().id
 }
 
 async fn has_settings(env: &TestEnv, export_id: Uuid, id: Uuid) -> bool {
     let catalog = &env.fixture.catalog;
-    let found = catalog.export_backfill(env.place(), export_id, id).await;
+    let found = Backfills::new(catalog)
+        .get(env.place(), export_id, id)
+        .await;
     found.unwrap().unwrap().asked_for.is_some()
 }
 
@@ -47,21 +49,24 @@ async fn only_backfills_with_runs_keep_their_settings(database: TestDatabase) {
         let export_id = env.made().await.id;
         let id = started(&env, export_id, range).await;
         match end {
-            "empty" => assert!(catalog.end_empty_export_backfill(id, why).await.unwrap()),
-            "failed" => assert!(catalog.fail_export_backfill(id, why).await.unwrap()),
+            "empty" => assert!(Backfills::new(catalog).end_empty(id, why).await.unwrap()),
+            "failed" => assert!(Backfills::new(catalog).fail(id, why).await.unwrap()),
             "cancelled with a run" => {
-                assert!(catalog.plan_export_backfill(id, 2).await.unwrap());
+                assert!(Backfills::new(catalog).plan(id, 2).await.unwrap());
                 let new = NewRun {
                     backfill_id: Some(id),
                     data_interval_start: Some(UtcTime(0)),
                     data_interval_end: UtcTime(HOUR),
                 };
-                catalog.begin_export_run(export_id, new).await.unwrap();
+                ExportRuns::new(catalog)
+                    .begin(export_id, new)
+                    .await
+                    .unwrap();
             }
             _ => {}
         }
         if end.starts_with("cancelled") {
-            let cancelled = catalog.cancel_export_backfill(actor, place, export_id, id);
+            let cancelled = Backfills::new(catalog).cancel(actor, place, export_id, id);
             cancelled.await.unwrap();
         }
         assert_eq!(has_settings(&env, export_id, id).await, is_kept, "{end}");
@@ -94,7 +99,7 @@ async fn a_new_backfill_replaces_the_oldest_of_a_thousand_empty_ones(database: T
     }
     let count = async |export_id: Uuid| {
         let catalog = &env.fixture.catalog;
-        let listed = catalog.list_export_backfills(env.place(), export_id, ALL);
+        let listed = Backfills::new(catalog).list(env.place(), export_id, ALL);
         listed.await.unwrap().unwrap().count
     };
     env.fixture.pass_micros(HOUR / 2);

@@ -4,8 +4,9 @@ use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, BatchExportChange, ChangeError, ExportLogFilter, ExportWriter, NewBatchExport,
-    NewRun, RunStatus, UtcTime,
+    BackfillRange, Backfills, BatchExportChange, BatchExports, ChangeError, ExportLogFilter,
+    ExportLogs, ExportPlanner, ExportRuns, ExportWriter, NewBatchExport, NewRun, Organizations,
+    RunStatus, UtcTime,
 };
 
 on_both!(
@@ -17,7 +18,7 @@ async fn switch(env: &TestEnv, on: &[&str], off: &[&str]) {
     let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
     let (catalog, id) = (&env.fixture.catalog, env.fixture.organization_id);
     let (on, off) = (keys(on), keys(off));
-    let set = catalog.set_organization_features(&COMMAND_LINE, id, &on, &off);
+    let set = Organizations::new(catalog).set_features(&COMMAND_LINE, id, &on, &off);
     set.await.unwrap();
 }
 
@@ -38,12 +39,20 @@ async fn exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so(
         place: env.foreign_place(),
         ..env.writer()
     };
-    let foreign = catalog.create_batch_export(foreign, new_export()).await;
+    let foreign = BatchExports::new(catalog)
+        .create(foreign, new_export())
+        .await;
     let foreign = foreign.unwrap().export;
     let range = BackfillRange::default();
-    let backfill = catalog.start_export_backfill(actor, place, paused.id, range);
+    let backfill = Backfills::new(catalog).start(actor, place, paused.id, range);
     let backfill = backfill.await.unwrap();
-    let seen = |id| async move { catalog.batch_export(place, id).await.unwrap().unwrap() };
+    let seen = |id| async move {
+        BatchExports::new(catalog)
+            .get(place, id)
+            .await
+            .unwrap()
+            .unwrap()
+    };
 
     switch(&env, &[], &["saml"]).await;
     assert!(!seen(active.id).await.export.paused, "another feature");
@@ -54,17 +63,27 @@ async fn exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so(
     assert_eq!((after.paused, after.last_paused_at), (true, Some(now)));
     let same = seen(paused.id).await.export;
     assert_eq!(same.last_paused_at, paused.last_paused_at, "before");
-    let found = catalog.export_backfill(place, paused.id, backfill.id).await;
+    let found = Backfills::new(catalog)
+        .get(place, paused.id, backfill.id)
+        .await;
     assert_eq!(found.unwrap().unwrap().status, RunStatus::Cancelled);
     let filter = ExportLogFilter::default();
-    let lines = catalog.list_export_logs(place, active.id, &filter, ALL);
+    let lines = ExportLogs::new(catalog).list(place, active.id, &filter, ALL);
     let lines = lines.await.unwrap().unwrap().rows;
     assert!(lines[0].message.contains("may not use"), "{lines:?}");
 
     env.fixture.pass_micros(3 * HOUR);
     let until = UtcTime(NOW.0 + 3 * HOUR);
-    assert_eq!(catalog.plan_export_windows(until).await.unwrap(), 3);
-    let page = catalog.batch_export(env.foreign_place(), foreign.id).await;
+    assert_eq!(
+        ExportPlanner::new(catalog)
+            .plan_windows(until)
+            .await
+            .unwrap(),
+        3
+    );
+    let page = BatchExports::new(catalog)
+        .get(env.foreign_place(), foreign.id)
+        .await;
     assert_eq!(
         page.unwrap().unwrap().export.runs_count,
         3,
@@ -72,7 +91,7 @@ async fn exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so(
     );
     switch(&env, &["data_pipelines"], &[]).await;
     assert!(seen(active.id).await.export.paused, "nobody has said so");
-    let unpaused = catalog.unpause_batch_export(actor, place, active.id, true);
+    let unpaused = BatchExports::new(catalog).unpause(actor, place, active.id, true);
     let unpaused = unpaused.await.unwrap();
     assert!(!unpaused.view.export.paused);
     assert_eq!(unpaused.backfill.unwrap().start_at, Some(now));
@@ -95,10 +114,18 @@ async fn requests_admitted_before_the_feature_was_removed_change_nothing_after_i
         data_interval_start: Some(UtcTime(NOW.0 + hour * HOUR)),
         data_interval_end: UtcTime(NOW.0 + (hour + 1) * HOUR),
     };
-    let ended = catalog.begin_export_run(id, window(0)).await.unwrap().id;
-    let cancelled = catalog.cancel_export_run(actor, place, id, ended);
+    let ended = ExportRuns::new(catalog)
+        .begin(id, window(0))
+        .await
+        .unwrap()
+        .id;
+    let cancelled = ExportRuns::new(catalog).cancel(actor, place, id, ended);
     cancelled.await.unwrap();
-    let open = catalog.begin_export_run(id, window(1)).await.unwrap().id;
+    let open = ExportRuns::new(catalog)
+        .begin(id, window(1))
+        .await
+        .unwrap()
+        .id;
     switch(&env, &[], &["data_pipelines"]).await;
 
     let unpaused = BatchExportChange {
@@ -107,21 +134,26 @@ async fn requests_admitted_before_the_feature_was_removed_change_nothing_after_i
     };
     let range = BackfillRange::default();
     assert!(is_missing(&env.make(new_export()).await));
-    let changed = catalog.update_batch_export(env.writer(), id, unpaused);
+    let changed = BatchExports::new(catalog).update(env.writer(), id, unpaused);
     assert!(is_missing(&changed.await));
     for with_backfill in [false, true] {
-        let unpaused = catalog.unpause_batch_export(actor, place, id, with_backfill);
+        let unpaused = BatchExports::new(catalog).unpause(actor, place, id, with_backfill);
         assert!(is_missing(&unpaused.await));
     }
-    let backfill = catalog.start_export_backfill(actor, place, id, range);
+    let backfill = Backfills::new(catalog).start(actor, place, id, range);
     assert!(is_missing(&backfill.await));
-    let retried = catalog.retry_export_run(actor, place, id, ended);
+    let retried = ExportRuns::new(catalog).retry(actor, place, id, ended);
     assert!(is_missing(&retried.await));
 
     // Stopping an export takes no feature.
-    let paused = catalog.pause_batch_export(actor, place, id).await;
+    let paused = BatchExports::new(catalog).pause(actor, place, id).await;
     assert!(paused.unwrap().export.paused);
-    let cancelled = catalog.cancel_export_run(actor, place, id, open).await;
+    let cancelled = ExportRuns::new(catalog)
+        .cancel(actor, place, id, open)
+        .await;
     assert_eq!(cancelled.unwrap().status, RunStatus::Cancelled);
-    catalog.delete_batch_export(actor, place, id).await.unwrap();
+    BatchExports::new(catalog)
+        .delete(actor, place, id)
+        .await
+        .unwrap();
 }

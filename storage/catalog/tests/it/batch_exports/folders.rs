@@ -4,8 +4,9 @@ use super::TestEnv;
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BatchExportChange, BootstrapOptions, Catalog, DestinationChange, DestinationLimits,
-    DestinationType, ExportLogFilter, ExportPlace, ExportWriter, SecretKey,
+    Actor, BatchExportChange, BatchExports, BootstrapOptions, Catalog, DestinationChange,
+    DestinationLimits, DestinationType, ExportLogFilter, ExportLogs, ExportPlace, ExportWriter,
+    Organizations, Projects, SecretKey,
 };
 use serde_json::json;
 use std::path::Path;
@@ -46,11 +47,14 @@ async fn exports_keep_their_folders_unless_others_have_files_there(database: Tes
     let old = database.open_old(BEFORE).await.unwrap();
     let made = old.bootstrap(BootstrapOptions::default()).await;
     let made = made.unwrap().unwrap();
-    let eve = old.create_organization(&SYSTEM, "Eve", None).await.unwrap();
+    let eve = Organizations::new(&old)
+        .create(&SYSTEM, "Eve", None)
+        .await
+        .unwrap();
     let acme = made.organization_id;
     let of = |id| {
         let old = old.clone();
-        async move { old.list_projects(Some(id)).await.unwrap()[0].id }
+        async move { Projects::new(&old).list_all(Some(id)).await.unwrap()[0].id }
     };
     let (acme_project, eve_project) = (of(acme).await, of(eve.id).await);
     old.close().await.unwrap();
@@ -74,7 +78,11 @@ async fn exports_keep_their_folders_unless_others_have_files_there(database: Tes
             organization_id,
             project_id: None,
         };
-        let seen = catalog.batch_export(place, *id).await.unwrap().unwrap();
+        let seen = BatchExports::new(&catalog)
+            .get(place, *id)
+            .await
+            .unwrap()
+            .unwrap();
         let export = seen.export;
         assert_eq!(
             (export.files_at_root, export.paused),
@@ -82,7 +90,7 @@ async fn exports_keep_their_folders_unless_others_have_files_there(database: Tes
             "{path}"
         );
         let filter = ExportLogFilter::default();
-        let lines = catalog.list_export_logs(place, *id, &filter, ALL);
+        let lines = ExportLogs::new(&catalog).list(place, *id, &filter, ALL);
         let lines = lines.await.unwrap().unwrap().rows;
         assert_eq!(lines.len(), usize::from(!keeps), "{path}");
         assert!(lines.iter().all(|line| !line.message.contains("lake")));
@@ -117,7 +125,7 @@ async fn change_path(catalog: &Catalog, place: ExportPlace, id: Uuid, path: &str
         }),
         ..BatchExportChange::default()
     };
-    let changed = catalog.update_batch_export(writer, id, change).await;
+    let changed = BatchExports::new(catalog).update(writer, id, change).await;
     changed.unwrap().export.files_at_root
 }
 

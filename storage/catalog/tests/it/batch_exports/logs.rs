@@ -4,7 +4,8 @@ use super::{TestEnv, UNCLAIMED};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ExportLogFilter, LogLevel, NewExportLog, NewRun, PageRequest, RunProgress, RunStatus, UtcTime,
+    BatchExports, ExportLogFilter, ExportLogs, ExportRuns, LogLevel, NewExportLog, NewRun,
+    PageRequest, RunProgress, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -32,7 +33,11 @@ async fn talkative(env: &TestEnv) -> (Uuid, Uuid) {
         data_interval_start: None,
         data_interval_end: UtcTime(1),
     };
-    let run_id = catalog.begin_export_run(export_id, new).await.unwrap().id;
+    let run_id = ExportRuns::new(catalog)
+        .begin(export_id, new)
+        .await
+        .unwrap()
+        .id;
     for line in [
         line(LogLevel::Debug, "one"),
         line(LogLevel::Info, "Two 50%_"),
@@ -40,8 +45,8 @@ async fn talkative(env: &TestEnv) -> (Uuid, Uuid) {
         line(LogLevel::Error, "FOUR"),
         line(LogLevel::Info, "Ünf"),
     ] {
-        catalog
-            .write_export_logs(export_id, run_id, vec![line])
+        ExportLogs::new(catalog)
+            .write(export_id, run_id, vec![line])
             .await
             .unwrap();
         env.fixture.pass_micros(1);
@@ -110,8 +115,8 @@ async fn lines_are_filtered_and_listed_newest_first(database: TestDatabase) {
     let (export_id, run_id) = talkative(&env).await;
     let table = filters(run_id);
     for (filter, expected) in table {
-        let found = catalog
-            .list_export_logs(env.place(), export_id, &filter, ALL)
+        let found = ExportLogs::new(catalog)
+            .list(env.place(), export_id, &filter, ALL)
             .await;
         let found = found.unwrap().unwrap();
         let messages: Vec<&str> = found
@@ -130,8 +135,8 @@ async fn lines_are_filtered_and_listed_newest_first(database: TestDatabase) {
         offset: 3,
     };
     let (counted, count) = catalog.counted();
-    let found = counted
-        .list_export_logs(env.place(), export_id, &ExportLogFilter::default(), page)
+    let found = ExportLogs::new(&counted)
+        .list(env.place(), export_id, &ExportLogFilter::default(), page)
         .await;
     let found = found.unwrap().unwrap();
     assert_eq!(
@@ -144,29 +149,29 @@ async fn changes_by_people_leave_log_lines(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let (export_id, run_id) = talkative(&env).await;
-    catalog
-        .cancel_export_run(actor, place, export_id, run_id)
+    ExportRuns::new(catalog)
+        .cancel(actor, place, export_id, run_id)
         .await
         .unwrap();
-    catalog
-        .pause_batch_export(actor, place, export_id)
+    BatchExports::new(catalog)
+        .pause(actor, place, export_id)
         .await
         .unwrap();
-    catalog
-        .pause_batch_export(actor, place, export_id)
+    BatchExports::new(catalog)
+        .pause(actor, place, export_id)
         .await
         .unwrap();
     env.fixture.pass_micros(1);
-    catalog
-        .unpause_batch_export(actor, place, export_id, true)
+    BatchExports::new(catalog)
+        .unpause(actor, place, export_id, true)
         .await
         .unwrap();
     let filter = ExportLogFilter {
         after: Some(UtcTime(NOW.0 + 4)),
         ..ExportLogFilter::default()
     };
-    let found = catalog
-        .list_export_logs(place, export_id, &filter, ALL)
+    let found = ExportLogs::new(catalog)
+        .list(place, export_id, &filter, ALL)
         .await
         .unwrap()
         .unwrap();
@@ -180,16 +185,16 @@ async fn other_organizations_read_no_log_lines(database: TestDatabase) {
     let catalog = &env.fixture.catalog;
     let (export_id, run_id) = talkative(&env).await;
     let filter = ExportLogFilter::default();
-    let foreign = catalog
-        .list_export_logs(env.foreign_place(), export_id, &filter, ALL)
+    let foreign = ExportLogs::new(catalog)
+        .list(env.foreign_place(), export_id, &filter, ALL)
         .await;
     assert_eq!(foreign.unwrap(), None);
-    catalog
-        .write_export_logs(export_id, run_id, Vec::new())
+    ExportLogs::new(catalog)
+        .write(export_id, run_id, Vec::new())
         .await
         .unwrap();
     let gone =
-        catalog.write_export_logs(export_id, Uuid::now_v7(), vec![line(LogLevel::Info, "a")]);
+        ExportLogs::new(catalog).write(export_id, Uuid::now_v7(), vec![line(LogLevel::Info, "a")]);
     gone.await.unwrap_err();
 }
 
@@ -200,7 +205,7 @@ async fn a_message_that_is_too_long_is_truncated(database: TestDatabase) {
     let (export_id, run_id) = talkative(&env).await;
     let long = "ü".repeat(1 << 20);
     let lines = vec![line(LogLevel::Error, &long)];
-    let written = catalog.write_export_logs(export_id, run_id, lines);
+    let written = ExportLogs::new(catalog).write(export_id, run_id, lines);
     written.await.unwrap();
     let failed = RunProgress {
         status: RunStatus::Failed,
@@ -211,15 +216,17 @@ async fn a_message_that_is_too_long_is_truncated(database: TestDatabase) {
         latest_error: Some(long),
         waits: false,
     };
-    let recorded = catalog.record_export_run(run_id, UNCLAIMED, failed, Duration::ZERO);
+    let recorded = ExportRuns::new(catalog).record(run_id, UNCLAIMED, failed, Duration::ZERO);
     recorded.await.unwrap();
-    let run = catalog.export_run(env.place(), export_id, run_id).await;
+    let run = ExportRuns::new(catalog)
+        .get(env.place(), export_id, run_id)
+        .await;
     let error = run.unwrap().unwrap().latest_error.unwrap();
     let filter = ExportLogFilter {
         search: Some("üü".to_owned()),
         ..ExportLogFilter::default()
     };
-    let lines = catalog.list_export_logs(env.place(), export_id, &filter, ALL);
+    let lines = ExportLogs::new(catalog).list(env.place(), export_id, &filter, ALL);
     let lines = lines.await.unwrap().unwrap().rows;
     let expected = format!("{}… (2097152 bytes)", "ü".repeat(2_048));
     assert_eq!(error, expected);

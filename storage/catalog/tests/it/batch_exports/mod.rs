@@ -23,8 +23,9 @@ mod wrong_interval;
 
 use crate::fixture::Fixture;
 use millrace_catalog::{
-    Actor, BackfillRoundRobin, BatchExport, ChangeError, DestinationChange, DestinationLimits,
-    DestinationType, ExportPlace, ExportWriter, NewBatchExport, OpenBackfill, SecretKey, testing,
+    Actor, BackfillRoundRobin, Backfills, BatchExport, BatchExports, ChangeError,
+    DestinationChange, DestinationLimits, DestinationType, ExportPlace, ExportWriter,
+    NewBatchExport, OpenBackfill, SecretKey, testing,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -81,7 +82,7 @@ impl TestEnv {
     }
 
     async fn make(&self, new: NewBatchExport) -> Result<BatchExport, ChangeError> {
-        let made = self.fixture.catalog.create_batch_export(self.writer(), new);
+        let made = BatchExports::new(&self.fixture.catalog).create(self.writer(), new);
         made.await.map(|seen| seen.export)
     }
 
@@ -93,10 +94,7 @@ impl TestEnv {
     async fn backfills_to_plan(&self) -> Vec<OpenBackfill> {
         let (mut round_robin, mut found) = (BackfillRoundRobin::default(), Vec::new());
         loop {
-            let next = self
-                .fixture
-                .catalog
-                .next_backfill_to_plan(&round_robin, &[]);
+            let next = Backfills::new(&self.fixture.catalog).next_to_plan(&round_robin, &[]);
             let Some(next) = next.await.unwrap() else {
                 return found;
             };

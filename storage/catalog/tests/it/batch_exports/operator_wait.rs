@@ -4,7 +4,9 @@
 use super::claims::{LONG, begun, claim};
 use super::{HOUR, TestEnv};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BatchExport, ClaimedRun, RunOutcome, RunProgress, RunStatus};
+use millrace_catalog::{
+    BatchExport, BatchExports, ClaimedRun, ExportRuns, RunOutcome, RunProgress, RunStatus,
+};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -25,12 +27,12 @@ async fn record(env: &TestEnv, claimed: &ClaimedRun, status: RunStatus, waits: b
     };
     let (id, claim) = (claimed.run.id, claimed.run.claim);
     let catalog = &env.fixture.catalog;
-    let recorded = catalog.record_export_run(id, claim, progress, Duration::ZERO);
+    let recorded = ExportRuns::new(catalog).record(id, claim, progress, Duration::ZERO);
     recorded.await.unwrap()
 }
 
 async fn export(env: &TestEnv, id: Uuid) -> BatchExport {
-    let found = env.fixture.catalog.batch_export(env.place(), id);
+    let found = BatchExports::new(&env.fixture.catalog).get(env.place(), id);
     found.await.unwrap().unwrap().export
 }
 
@@ -55,14 +57,15 @@ async fn a_long_wait_is_reported_once_until_the_export_runs_again(database: Test
     let (id, other) = (env.made().await.id, env.made().await.id);
     begun(&env, id, None, 0).await;
     begun(&env, id, None, 1).await;
+    let exports = BatchExports::new(&env.fixture.catalog);
     let since = env.fixture.now();
     let first = claim(&env, LONG).await.unwrap();
     assert_eq!(first.export.id, id);
     let wait =
         async |claimed: &ClaimedRun| record(&env, claimed, RunStatus::FailedRetryable, true).await;
-    assert_eq!(env.fixture.catalog.exports_waiting().await.unwrap(), 0);
+    assert_eq!(exports.waiting().await.unwrap(), 0);
     assert_eq!(wait(&first).await, RunOutcome::Kept);
-    assert_eq!(env.fixture.catalog.exports_waiting().await.unwrap(), 1);
+    assert_eq!(exports.waiting().await.unwrap(), 1);
     let after = export(&env, id).await;
     assert_eq!(after.waits_since.map(|at| at.0), Some(since.0));
     begun(&env, other, None, 0).await;
@@ -106,5 +109,5 @@ async fn a_long_wait_is_reported_once_until_the_export_runs_again(database: Test
     let after = export(&env, id).await;
     assert_eq!((after.waits_since, after.wait_told_at), (None, None));
     assert!(!after.paused);
-    assert_eq!(env.fixture.catalog.exports_waiting().await.unwrap(), 0);
+    assert_eq!(exports.waiting().await.unwrap(), 0);
 }

@@ -6,7 +6,10 @@ use super::plan::{at, plan, windows};
 use super::{HOUR, TestEnv, new_export};
 use crate::fixture::NOW;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BackfillRange, BatchExportChange, NewBatchExport, RunStatus, UtcTime};
+use millrace_catalog::{
+    BackfillRange, Backfills, BatchExportChange, BatchExports, ExportPlanner, ExportRuns,
+    NewBatchExport, RunStatus, UtcTime,
+};
 use uuid::Uuid;
 
 on_both!(
@@ -23,34 +26,52 @@ async fn a_pause_by_hand_leaves_backfills_alone(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let id = env.made().await.id;
-    let asked = catalog.start_export_backfill(actor, place, id, BackfillRange::default());
+    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
     let backfill = asked.await.unwrap().id;
-    catalog.pause_batch_export(actor, place, id).await.unwrap();
-    let found = catalog.export_backfill(place, id, backfill).await;
+    BatchExports::new(catalog)
+        .pause(actor, place, id)
+        .await
+        .unwrap();
+    let found = Backfills::new(catalog).get(place, id, backfill).await;
     assert!(found.unwrap().unwrap().status.is_open());
     assert_eq!(env.backfills_to_plan().await.len(), 1);
     let until = UtcTime(NOW.0 + 3 * HOUR);
-    assert_eq!(catalog.plan_export_windows(until).await.unwrap(), 0);
+    assert_eq!(
+        ExportPlanner::new(catalog)
+            .plan_windows(until)
+            .await
+            .unwrap(),
+        0
+    );
 }
 
 async fn a_paused_export_can_be_backfilled(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let id = env.made().await.id;
-    catalog.pause_batch_export(actor, place, id).await.unwrap();
-    let asked = catalog.start_export_backfill(actor, place, id, BackfillRange::default());
+    BatchExports::new(catalog)
+        .pause(actor, place, id)
+        .await
+        .unwrap();
+    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
     let backfill = asked.await.unwrap().id;
     assert_eq!(env.backfills_to_plan().await.len(), 1);
-    assert!(catalog.plan_export_backfill(backfill, 1).await.unwrap());
+    assert!(Backfills::new(catalog).plan(backfill, 1).await.unwrap());
     let window = (UtcTime(NOW.0 - HOUR), NOW.into());
-    let run = catalog.begin_backfill_run(backfill, window).await;
+    let run = ExportRuns::new(catalog)
+        .begin_of_backfill(backfill, window)
+        .await;
     let run = run.unwrap().unwrap();
     let claimed = claim(&env, LONG).await.unwrap();
     assert_eq!(claimed.run.id, run.id);
     super::claims::record(&env, &claimed, RunStatus::Completed).await;
-    let found = catalog.export_backfill(place, id, backfill).await;
+    let found = Backfills::new(catalog).get(place, id, backfill).await;
     assert_eq!(found.unwrap().unwrap().status, RunStatus::Completed);
-    let export = catalog.batch_export(place, id).await.unwrap().unwrap();
+    let export = BatchExports::new(catalog)
+        .get(place, id)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(export.export.paused, "it stays so");
 }
 
@@ -60,7 +81,7 @@ async fn change_to_days(env: &TestEnv, export_id: Uuid) {
         ..BatchExportChange::default()
     };
     let catalog = &env.fixture.catalog;
-    let changed = catalog.update_batch_export(env.writer(), export_id, change);
+    let changed = BatchExports::new(catalog).update(env.writer(), export_id, change);
     changed.await.unwrap();
 }
 
@@ -71,9 +92,12 @@ async fn a_new_interval_makes_no_window_of_what_a_pause_skipped(database: TestDa
     let id = env.made().await.id;
     plan(&env, at(1, 0)).await;
     env.fixture.pass_micros(2 * HOUR + HOUR / 2);
-    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    BatchExports::new(catalog)
+        .pause(actor, place, id)
+        .await
+        .unwrap();
     env.fixture.pass_micros(2 * HOUR);
-    let unpaused = catalog.unpause_batch_export(actor, place, id, true);
+    let unpaused = BatchExports::new(catalog).unpause(actor, place, id, true);
     unpaused.await.unwrap();
     change_to_days(&env, id).await;
     // Paused from 2:30 to 4:30: the backfill has the windows from 2:00 to 4:00.
@@ -92,10 +116,13 @@ async fn a_backfill_of_a_pause_begins_where_windows_by_the_clock_end(database: T
     let id = env.made().await.id;
     plan(&env, at(2, 0)).await;
     env.fixture.pass_micros(2 * HOUR + HOUR / 2);
-    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    BatchExports::new(catalog)
+        .pause(actor, place, id)
+        .await
+        .unwrap();
     change_to_days(&env, id).await;
     env.fixture.pass_micros(50 * HOUR);
-    let unpaused = catalog.unpause_batch_export(actor, place, id, true);
+    let unpaused = BatchExports::new(catalog).unpause(actor, place, id, true);
     let backfill = unpaused.await.unwrap().backfill.unwrap();
     assert_eq!(backfill.start_at, Some(at(2, 30)));
     plan(&env, at(72, 0)).await;
@@ -107,7 +134,7 @@ async fn a_backfill_of_a_pause_begins_where_windows_by_the_clock_end(database: T
     let open = env.backfills_to_plan().await;
     assert_eq!(open.len(), 1);
     assert_eq!(open[0].windows_from, Some(at(2, 0)));
-    let asked = catalog.start_export_backfill(actor, place, id, BackfillRange::default());
+    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
     let by_hand = asked.await.unwrap().id;
     let open = env.backfills_to_plan().await;
     let by_hand = open.iter().find(|open| open.backfill.id == by_hand);
@@ -120,7 +147,7 @@ async fn move_start(env: &TestEnv, export_id: Uuid, start_at: Option<UtcTime>) {
         ..BatchExportChange::default()
     };
     let catalog = &env.fixture.catalog;
-    let changed = catalog.update_batch_export(env.writer(), export_id, change);
+    let changed = BatchExports::new(catalog).update(env.writer(), export_id, change);
     changed.await.unwrap();
 }
 
@@ -153,11 +180,14 @@ async fn a_start_that_is_moved_makes_no_window_of_what_a_pause_skipped(database:
     plan(&env, at(1, 0)).await;
     env.fixture.pass_micros(2 * HOUR + HOUR / 2);
     for id in &ids {
-        catalog.pause_batch_export(actor, place, *id).await.unwrap();
+        BatchExports::new(catalog)
+            .pause(actor, place, *id)
+            .await
+            .unwrap();
     }
     env.fixture.pass_micros(2 * HOUR);
     for (id, (_, start_at)) in ids.iter().zip(table) {
-        let unpaused = catalog.unpause_batch_export(actor, place, *id, true);
+        let unpaused = BatchExports::new(catalog).unpause(actor, place, *id, true);
         unpaused.await.unwrap();
         move_start(&env, *id, start_at).await;
     }
@@ -179,14 +209,17 @@ async fn a_change_that_resumes_and_moves_the_start_skips_the_pause(database: Tes
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let id = made_to_start(&env, Some(at(900, 0))).await;
     env.fixture.pass_micros(2 * HOUR + HOUR / 2);
-    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    BatchExports::new(catalog)
+        .pause(actor, place, id)
+        .await
+        .unwrap();
     env.fixture.pass_micros(2 * HOUR);
     let change = BatchExportChange {
         paused: Some(false),
         start_at: Some(None),
         ..BatchExportChange::default()
     };
-    let changed = catalog.update_batch_export(env.writer(), id, change);
+    let changed = BatchExports::new(catalog).update(env.writer(), id, change);
     changed.await.unwrap();
     plan(&env, at(6, 0)).await;
     assert_eq!(windows(&env, id).await, BESIDE_PAUSE);
@@ -199,9 +232,12 @@ async fn a_pause_in_which_no_window_was_skipped_has_nothing_to_backfill(database
     let id = env.made().await.id;
     env.fixture.pass_micros(2 * HOUR + HOUR / 2);
     assert_eq!(plan(&env, at(3, 0)).await, 3);
-    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    BatchExports::new(catalog)
+        .pause(actor, place, id)
+        .await
+        .unwrap();
     env.fixture.pass_micros(HOUR);
-    let unpaused = catalog.unpause_batch_export(actor, place, id, true);
+    let unpaused = BatchExports::new(catalog).unpause(actor, place, id, true);
     let backfill = unpaused.await.unwrap().backfill.unwrap();
     let ended = (backfill.status, backfill.total_runs);
     assert_eq!(ended, (RunStatus::Completed, Some(0)));

@@ -6,8 +6,9 @@ use crate::contention::holding;
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, BatchExportChange, BatchExportRun, ExportWriter, NewBatchExport, NodeStarts,
-    Published, RunFilter, RunOrder, RunRoundRobin, RunStatus, UtcTime, Watermarks,
+    BackfillRange, Backfills, BatchExportChange, BatchExportRun, BatchExports, ExportPlanner,
+    ExportRuns, ExportWriter, NewBatchExport, NodeStarts, Nodes, Published, RunFilter, RunOrder,
+    RunRoundRobin, RunStatus, UtcTime, Watermarks,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -40,7 +41,7 @@ async fn runs(env: &TestEnv, export_id: Uuid) -> Vec<BatchExportRun> {
         ..RunFilter::default()
     };
     let catalog = &env.fixture.catalog;
-    let listed = catalog.list_export_runs(env.place(), export_id, filter, ALL);
+    let listed = ExportRuns::new(catalog).list(env.place(), export_id, filter, ALL);
     listed.await.unwrap().unwrap().rows
 }
 
@@ -55,9 +56,8 @@ pub async fn windows(env: &TestEnv, export_id: Uuid) -> Vec<(i64, i64)> {
 }
 
 pub async fn plan(env: &TestEnv, until: UtcTime) -> usize {
-    env.fixture
-        .catalog
-        .plan_export_windows(until)
+    ExportPlanner::new(&env.fixture.catalog)
+        .plan_windows(until)
         .await
         .unwrap()
 }
@@ -76,7 +76,9 @@ async fn windows_follow_one_another_from_the_one_the_export_is_made_in(database:
     );
     let expected = [(0, 60), (60, 120), (120, 180), (180, 240)];
     assert_eq!(windows(&env, id).await, expected);
-    let export = env.fixture.catalog.batch_export(env.place(), id).await;
+    let export = BatchExports::new(&env.fixture.catalog)
+        .get(env.place(), id)
+        .await;
     let export = export.unwrap().unwrap().export;
     assert_eq!(export.live_since, Some(at(0, 0)));
     assert_eq!(
@@ -90,7 +92,12 @@ async fn a_window_is_planned_once_by_concurrent_planners(database: TestDatabase)
     let id = env.made().await.id;
     let planners = (0..4).map(|_| {
         let catalog = env.fixture.catalog.clone();
-        tokio::spawn(async move { catalog.plan_export_windows(at(300, 0)).await.unwrap() })
+        tokio::spawn(async move {
+            ExportPlanner::new(&catalog)
+                .plan_windows(at(300, 0))
+                .await
+                .unwrap()
+        })
     });
     let planners: Vec<_> = planners.collect();
     let mut planned = 0;
@@ -121,7 +128,7 @@ async fn windows_are_within_the_times_that_an_export_may_run(database: TestDatab
         ..BatchExportChange::default()
     };
     let catalog = &env.fixture.catalog;
-    let changed = catalog.update_batch_export(env.writer(), id, longer);
+    let changed = BatchExports::new(catalog).update(env.writer(), id, longer);
     changed.await.unwrap();
     assert_eq!(
         plan(&env, at(10, 0)).await,
@@ -141,7 +148,7 @@ async fn a_new_interval_leaves_no_gap(database: TestDatabase) {
             ..BatchExportChange::default()
         };
         let catalog = &env.fixture.catalog;
-        let changed = catalog.update_batch_export(env.writer(), id, change);
+        let changed = BatchExports::new(catalog).update(env.writer(), id, change);
         changed.await.unwrap();
         plan(&env, until).await;
     }
@@ -159,17 +166,23 @@ async fn windows_that_end_during_a_pause_are_skipped(database: TestDatabase) {
     let id = env.made().await.id;
     plan(&env, at(1, 0)).await;
     env.fixture.pass_micros(HOUR + HOUR / 2);
-    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    BatchExports::new(catalog)
+        .pause(actor, place, id)
+        .await
+        .unwrap();
     assert_eq!(plan(&env, at(5, 0)).await, 0);
     env.fixture.pass_micros(2 * HOUR);
-    let unpaused = catalog.unpause_batch_export(actor, place, id, false);
+    let unpaused = BatchExports::new(catalog).unpause(actor, place, id, false);
     unpaused.await.unwrap();
     assert_eq!(plan(&env, at(5, 0)).await, 2);
     assert_eq!(windows(&env, id).await, [(0, 60), (180, 240), (240, 300)]);
     env.fixture.pass_micros(2 * HOUR);
-    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    BatchExports::new(catalog)
+        .pause(actor, place, id)
+        .await
+        .unwrap();
     env.fixture.pass_micros(HOUR / 60);
-    let unpaused = catalog.unpause_batch_export(actor, place, id, false);
+    let unpaused = BatchExports::new(catalog).unpause(actor, place, id, false);
     unpaused.await.unwrap();
     assert_eq!(plan(&env, at(6, 0)).await, 1, "no window ended meanwhile");
 }
@@ -182,9 +195,12 @@ async fn pauses_during_which_nothing_was_planned_are_skipped_too(database: TestD
     plan(&env, at(1, 0)).await;
     env.fixture.pass_micros(2 * HOUR + HOUR / 2);
     for _ in 0..2 {
-        catalog.pause_batch_export(actor, place, id).await.unwrap();
+        BatchExports::new(catalog)
+            .pause(actor, place, id)
+            .await
+            .unwrap();
         env.fixture.pass_micros(2 * HOUR);
-        let unpaused = catalog.unpause_batch_export(actor, place, id, true);
+        let unpaused = BatchExports::new(catalog).unpause(actor, place, id, true);
         let made_up_for = unpaused.await.unwrap().backfill.unwrap();
         assert_eq!(
             made_up_for.end_at.unwrap().0 - made_up_for.start_at.unwrap().0,
@@ -219,11 +235,11 @@ async fn a_start_that_is_moved_earlier_is_planned_from_then_on(database: TestDat
             start_at: Some(start_at),
             ..BatchExportChange::default()
         };
-        let changed = catalog.update_batch_export(env.writer(), id, earlier);
+        let changed = BatchExports::new(catalog).update(env.writer(), id, earlier);
         changed.await.unwrap();
         plan(&env, at(5, 0)).await;
         assert_eq!(windows(&env, id).await[0], expected, "{start_at:?}");
-        let export = catalog.batch_export(env.place(), id).await;
+        let export = BatchExports::new(catalog).get(env.place(), id).await;
         let export = export.unwrap().unwrap().export;
         assert_eq!(export.live_since, Some(at(0, 0)), "{start_at:?}");
     }
@@ -239,12 +255,15 @@ async fn a_pause_time_written_by_a_customer_does_not_change_the_plan(database: T
     }
     env.fixture.pass_micros(HOUR + HOUR / 2);
     for (id, written) in ids.iter().zip(written) {
-        catalog.pause_batch_export(actor, place, *id).await.unwrap();
+        BatchExports::new(catalog)
+            .pause(actor, place, *id)
+            .await
+            .unwrap();
         let change = BatchExportChange {
             last_paused_at: Some(written),
             ..BatchExportChange::default()
         };
-        let changed = catalog.update_batch_export(env.writer(), *id, change);
+        let changed = BatchExports::new(catalog).update(env.writer(), *id, change);
         changed.await.unwrap();
     }
     plan(&env, at(4, 0)).await;
@@ -253,7 +272,7 @@ async fn a_pause_time_written_by_a_customer_does_not_change_the_plan(database: T
     }
     env.fixture.pass_micros(2 * HOUR);
     for id in &ids {
-        let unpaused = catalog.unpause_batch_export(actor, place, *id, true);
+        let unpaused = BatchExports::new(catalog).unpause(actor, place, *id, true);
         let backfill = unpaused.await.unwrap().backfill.unwrap();
         let paused = (backfill.start_at, backfill.end_at);
         assert_eq!(paused, (Some(at(1, 30)), Some(at(3, 30))));
@@ -280,11 +299,15 @@ async fn organizations_take_turns_with_the_exports_that_are_due(database: TestDa
         place: env.foreign_place(),
         ..env.writer()
     };
-    let other = catalog.create_batch_export(writer, new_export()).await;
+    let other = BatchExports::new(catalog)
+        .create(writer, new_export())
+        .await;
     let other = other.unwrap().export.id;
     assert_eq!(plan(&env, at(0, 59)).await, 0);
     assert_eq!(plan(&env, at(2, 0)).await, 2 * 99 + 1);
-    let found = catalog.batch_export(env.foreign_place(), other).await;
+    let found = BatchExports::new(catalog)
+        .get(env.foreign_place(), other)
+        .await;
     let found = found.unwrap().unwrap();
     assert_eq!(found.export.runs_count, 1, "among the first");
     assert_eq!(plan(&env, at(2, 0)).await, 2 * 21);
@@ -293,21 +316,27 @@ async fn organizations_take_turns_with_the_exports_that_are_due(database: TestDa
 async fn lag_is_the_age_of_the_oldest_undelivered_window(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let catalog = &env.fixture.catalog;
-    assert_eq!(catalog.exports_lag().await.unwrap(), Duration::ZERO);
+    assert_eq!(
+        ExportPlanner::new(catalog).lag().await.unwrap(),
+        Duration::ZERO
+    );
     env.made().await;
     plan(&env, at(0, 0)).await;
     env.fixture.pass_micros(HOUR);
-    assert_eq!(catalog.exports_lag().await.unwrap(), Duration::ZERO);
+    assert_eq!(
+        ExportPlanner::new(catalog).lag().await.unwrap(),
+        Duration::ZERO
+    );
     env.fixture.pass_micros(HOUR / 2);
     let half_an_hour = Duration::from_secs(1_800);
     assert_eq!(
-        catalog.exports_lag().await.unwrap(),
+        ExportPlanner::new(catalog).lag().await.unwrap(),
         half_an_hour,
         "it is not planned"
     );
     plan(&env, at(1, 0)).await;
     assert_eq!(
-        catalog.exports_lag().await.unwrap(),
+        ExportPlanner::new(catalog).lag().await.unwrap(),
         half_an_hour,
         "it has not run"
     );
@@ -316,15 +345,15 @@ async fn lag_is_the_age_of_the_oldest_undelivered_window(database: TestDatabase)
 async fn there_is_work_while_something_is_due(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let catalog = &env.fixture.catalog;
-    let work = async || catalog.has_export_work().await.unwrap();
+    let work = async || ExportPlanner::new(catalog).has_work().await.unwrap();
     let starts = NodeStarts::default();
     let pass = async |node: &str, until| {
         let watermarks = Some(Watermarks::of(until));
-        let published = catalog.publish_watermarks(node, &starts, watermarks).await;
+        let published = Nodes::new(catalog).publish(node, &starts, watermarks).await;
         assert_eq!(published.unwrap(), Published::Done);
     };
     for node in ["fast", "slow"] {
-        let registered = catalog.register_ingest_node(node, "host", &starts);
+        let registered = Nodes::new(catalog).register(node, "host", &starts);
         registered.await.unwrap();
     }
     assert!(!work().await, "there is no export");
@@ -345,7 +374,7 @@ async fn there_is_work_while_something_is_due(database: TestDatabase) {
     assert!(!work().await, "it is made");
     let (actor, place) = (&env.fixture.actor, env.place());
     let range = BackfillRange::default();
-    let asked = catalog.start_export_backfill(actor, place, export_id, range);
+    let asked = Backfills::new(catalog).start(actor, place, export_id, range);
     asked.await.unwrap();
     assert!(!work().await, "backfills are planned apart");
     assert_eq!(env.backfills_to_plan().await.len(), 1);
@@ -359,7 +388,7 @@ async fn an_export_whose_row_is_held_by_a_transaction_holds_up_no_other() {
     let (held, other) = (env.made().await.id, env.made().await.id);
     let lock = |id: Uuid| format!("SELECT 1 FROM batch_exports WHERE id = '{id}' FOR UPDATE");
     let holder = holding(&database, &lock(held)).await;
-    let planning = catalog.plan_export_windows(at(1, 0));
+    let planning = ExportPlanner::new(catalog).plan_windows(at(1, 0));
     let planned = tokio::time::timeout(TEST_TIMEOUT, planning).await;
     planned.expect("it waits for the row").unwrap_err();
     assert!(windows(&env, held).await.is_empty());
@@ -373,7 +402,7 @@ async fn an_export_whose_row_is_held_by_a_transaction_holds_up_no_other() {
     let holder = holding(&database, &lock(held)).await;
     let mut round_robin = RunRoundRobin::new(10);
     for expected in [Some(other), None] {
-        let claiming = catalog.claim_export_run(LONG, &mut round_robin);
+        let claiming = ExportRuns::new(catalog).claim(LONG, &mut round_robin);
         let claimed = tokio::time::timeout(TEST_TIMEOUT, claiming).await;
         let claimed = claimed.expect("it waits for the row").unwrap();
         assert_eq!(claimed.map(|run| run.export.id), expected);

@@ -4,8 +4,8 @@ use super::{COMMAND_LINE, HOUR, TestEnv, blame, destination, new_export, s3};
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityScope, BatchExportChange, CatalogLimits, ChangeError, DestinationType, ExportModel,
-    ExportPlace, NewBatchExport, NewRun, PageRequest, UtcTime,
+    ActivityScope, BatchExportChange, BatchExports, CatalogLimits, ChangeError, DestinationType,
+    ExportModel, ExportPlace, ExportRuns, NewBatchExport, NewRun, PageRequest, Projects, UtcTime,
 };
 use millrace_rows::ProjectId;
 use serde_json::json;
@@ -38,8 +38,8 @@ async fn a_change_leaves_fields_that_it_does_not_name(database: TestDatabase) {
         query: Some(Some(("SELECT 1".to_owned(), json!({ "fields": [] })))),
         ..BatchExportChange::default()
     };
-    let changed = catalog
-        .update_batch_export(env.writer(), made.id, change)
+    let changed = BatchExports::new(catalog)
+        .update(env.writer(), made.id, change)
         .await
         .unwrap()
         .export;
@@ -59,8 +59,8 @@ async fn a_change_leaves_fields_that_it_does_not_name(database: TestDatabase) {
         query: Some(None),
         ..BatchExportChange::default()
     };
-    let cleared = catalog
-        .update_batch_export(env.writer(), made.id, cleared)
+    let cleared = BatchExports::new(catalog)
+        .update(env.writer(), made.id, cleared)
         .await
         .unwrap()
         .export;
@@ -72,8 +72,8 @@ async fn a_change_leaves_fields_that_it_does_not_name(database: TestDatabase) {
 
     fixture.pass_micros(5);
     let nothing = BatchExportChange::default();
-    let same = catalog
-        .update_batch_export(env.writer(), made.id, nothing)
+    let same = BatchExports::new(catalog)
+        .update(env.writer(), made.id, nothing)
         .await
         .unwrap();
     assert_eq!(same.export.last_updated_at, cleared.last_updated_at);
@@ -88,36 +88,44 @@ async fn an_export_is_made_found_and_deleted(database: TestDatabase) {
         (fixture.project_id.0, "hour")
     );
     assert!(!made.paused && made.last_paused_at.is_none() && made.runs_count == 0);
-    let seen = catalog
-        .batch_export(env.place(), made.id)
+    let seen = BatchExports::new(catalog)
+        .get(env.place(), made.id)
         .await
         .unwrap()
         .unwrap();
     assert_eq!((&seen.export, seen.latest_runs.len()), (&made, 0));
     assert_eq!(
-        catalog
-            .batch_export(env.foreign_place(), made.id)
+        BatchExports::new(catalog)
+            .get(env.foreign_place(), made.id)
             .await
             .unwrap(),
         None
     );
 
     let (actor, nothing) = (&fixture.actor, BatchExportChange::default());
-    let foreign = catalog
-        .delete_batch_export(&COMMAND_LINE, env.foreign_place(), made.id)
+    let foreign = BatchExports::new(catalog)
+        .delete(&COMMAND_LINE, env.foreign_place(), made.id)
         .await;
     assert!(matches!(foreign, Err(ChangeError::NotFound { .. })));
-    catalog
-        .delete_batch_export(actor, env.place(), made.id)
+    BatchExports::new(catalog)
+        .delete(actor, env.place(), made.id)
         .await
         .unwrap();
     for id in [made.id, Uuid::now_v7()] {
-        assert_eq!(catalog.batch_export(env.place(), id).await.unwrap(), None);
-        let error = catalog
-            .update_batch_export(env.writer(), id, nothing.clone())
+        assert_eq!(
+            BatchExports::new(catalog)
+                .get(env.place(), id)
+                .await
+                .unwrap(),
+            None
+        );
+        let error = BatchExports::new(catalog)
+            .update(env.writer(), id, nothing.clone())
             .await;
         assert!(matches!(error, Err(ChangeError::NotFound { .. })));
-        let error = catalog.delete_batch_export(actor, env.place(), id).await;
+        let error = BatchExports::new(catalog)
+            .delete(actor, env.place(), id)
+            .await;
         assert!(matches!(error, Err(ChangeError::NotFound { .. })));
     }
 }
@@ -157,8 +165,8 @@ async fn bad_exports_are_refused_with_the_field_at_fault(database: TestDatabase)
         interval: Some("minute".to_owned()),
         ..BatchExportChange::default()
     };
-    let error = catalog
-        .update_batch_export(env.writer(), made.id, change)
+    let error = BatchExports::new(catalog)
+        .update(env.writer(), made.id, change)
         .await;
     assert_eq!(blame(&error.unwrap_err()).1, "invalid_choice");
 }
@@ -174,8 +182,8 @@ async fn an_export_belongs_to_a_project_of_its_organization(database: TestDataba
     assert_eq!(blame(&error), (Some("team_id".to_owned()), "invalid_input"));
 
     let new = millrace_catalog::NewProject::named("Second");
-    let second = catalog
-        .create_project(&fixture.actor, fixture.organization_id, new)
+    let second = Projects::new(catalog)
+        .create(&fixture.actor, fixture.organization_id, new)
         .await
         .unwrap();
     let in_second = ExportPlace {
@@ -189,24 +197,27 @@ async fn an_export_belongs_to_a_project_of_its_organization(database: TestDataba
         project_id: Some(fixture.project_id),
         ..new_export()
     };
-    let there = catalog
-        .create_batch_export(writer, new)
+    let there = BatchExports::new(catalog)
+        .create(writer, new)
         .await
         .unwrap()
         .export;
     assert_eq!(there.team_id, second.id);
     let here = env.made().await;
-    let list = |place| catalog.list_batch_exports(place, ALL);
+    let list = |place| BatchExports::new(catalog).list(place, ALL);
     assert_eq!(list(env.place()).await.unwrap().count, 2);
     assert_eq!(list(in_second).await.unwrap().count, 1);
     assert_eq!(list(env.foreign_place()).await.unwrap().count, 0);
     assert_eq!(
-        catalog.batch_export(in_second, here.id).await.unwrap(),
+        BatchExports::new(catalog)
+            .get(in_second, here.id)
+            .await
+            .unwrap(),
         None
     );
     assert!(
-        catalog
-            .batch_export(in_second, there.id)
+        BatchExports::new(catalog)
+            .get(in_second, there.id)
             .await
             .unwrap()
             .is_some()
@@ -221,8 +232,8 @@ async fn pausing_records_its_time(database: TestDatabase) {
     fixture.pass_micros(HOUR);
     let paused_at = Some(UtcTime(fixture.now().0));
     for _ in 0..2 {
-        let paused = catalog
-            .pause_batch_export(actor, place, id)
+        let paused = BatchExports::new(catalog)
+            .pause(actor, place, id)
             .await
             .unwrap()
             .export;
@@ -230,8 +241,8 @@ async fn pausing_records_its_time(database: TestDatabase) {
         fixture.pass_micros(HOUR);
     }
     let now = Some(UtcTime(fixture.now().0));
-    let run = catalog
-        .unpause_batch_export(actor, place, id, true)
+    let run = BatchExports::new(catalog)
+        .unpause(actor, place, id, true)
         .await
         .unwrap();
     assert_eq!(
@@ -240,8 +251,8 @@ async fn pausing_records_its_time(database: TestDatabase) {
     );
     let missed = run.backfill.unwrap();
     assert_eq!((missed.start_at, missed.end_at), (paused_at, now));
-    let again = catalog
-        .unpause_batch_export(actor, place, id, true)
+    let again = BatchExports::new(catalog)
+        .unpause(actor, place, id, true)
         .await
         .unwrap();
     assert_eq!(again.backfill, None, "it was not paused and missed nothing");
@@ -250,8 +261,8 @@ async fn pausing_records_its_time(database: TestDatabase) {
         paused: Some(paused),
         ..BatchExportChange::default()
     };
-    let changed = catalog
-        .update_batch_export(env.writer(), id, paused(true))
+    let changed = BatchExports::new(catalog)
+        .update(env.writer(), id, paused(true))
         .await
         .unwrap();
     assert_eq!(changed.export.last_paused_at, now);
@@ -259,8 +270,8 @@ async fn pausing_records_its_time(database: TestDatabase) {
         last_paused_at: Some(Some(UtcTime(7))),
         ..paused(false)
     };
-    let changed = catalog
-        .update_batch_export(env.writer(), id, said)
+    let changed = BatchExports::new(catalog)
+        .update(env.writer(), id, said)
         .await
         .unwrap()
         .export;
@@ -274,9 +285,11 @@ async fn pausing_records_its_time(database: TestDatabase) {
     };
     assert_eq!(env.make(new).await.unwrap().last_paused_at, now);
     let (actor, place) = (&COMMAND_LINE, env.foreign_place());
-    let error = catalog.pause_batch_export(actor, place, id).await;
+    let error = BatchExports::new(catalog).pause(actor, place, id).await;
     assert!(matches!(error, Err(ChangeError::NotFound { .. })));
-    let error = catalog.unpause_batch_export(actor, place, id, false).await;
+    let error = BatchExports::new(catalog)
+        .unpause(actor, place, id, false)
+        .await;
     assert!(matches!(error, Err(ChangeError::NotFound { .. })));
 }
 
@@ -293,12 +306,15 @@ async fn lists_are_in_pages_with_the_newest_runs(database: TestDatabase) {
                 data_interval_start: Some(UtcTime(window * HOUR)),
                 data_interval_end: UtcTime((window + 1) * HOUR),
             };
-            catalog.begin_export_run(id, run).await.unwrap();
+            ExportRuns::new(catalog).begin(id, run).await.unwrap();
         }
         env.fixture.pass_micros(1);
     }
     let (counted, count) = catalog.counted();
-    let list = counted.list_batch_exports(env.place(), ALL).await.unwrap();
+    let list = BatchExports::new(&counted)
+        .list(env.place(), ALL)
+        .await
+        .unwrap();
     assert_eq!(count.take().len(), 2);
     let found: Vec<_> = list.rows.iter().map(|seen| seen.export.id).collect();
     assert_eq!((list.count, &found), (3, &ids));
@@ -315,12 +331,15 @@ async fn lists_are_in_pages_with_the_newest_runs(database: TestDatabase) {
         limit: 1,
         offset: 2,
     };
-    let last = catalog.list_batch_exports(env.place(), page).await.unwrap();
+    let last = BatchExports::new(catalog)
+        .list(env.place(), page)
+        .await
+        .unwrap();
     assert_eq!((last.count, last.rows[0].export.id), (3, ids[2]));
     assert_eq!(
         last.rows[0],
-        catalog
-            .batch_export(env.place(), ids[2])
+        BatchExports::new(catalog)
+            .get(env.place(), ids[2])
             .await
             .unwrap()
             .unwrap()
@@ -336,16 +355,22 @@ async fn exports_are_deleted_with_their_project(database: TestDatabase) {
         data_interval_start: None,
         data_interval_end: UtcTime(1),
     };
-    let run = catalog.begin_export_run(id, run).await.unwrap();
-    catalog
-        .cancel_export_run(&fixture.actor, env.place(), id, run.id)
+    let run = ExportRuns::new(catalog).begin(id, run).await.unwrap();
+    ExportRuns::new(catalog)
+        .cancel(&fixture.actor, env.place(), id, run.id)
         .await
         .unwrap();
-    catalog
-        .delete_project(&fixture.actor, fixture.organization_id, fixture.project_id)
+    Projects::new(catalog)
+        .delete(&fixture.actor, fixture.organization_id, fixture.project_id)
         .await
         .unwrap();
-    assert_eq!(catalog.batch_export(env.place(), id).await.unwrap(), None);
+    assert_eq!(
+        BatchExports::new(catalog)
+            .get(env.place(), id)
+            .await
+            .unwrap(),
+        None
+    );
     let error = env.make(new_export()).await.unwrap_err();
     assert_eq!(blame(&error), (Some("team_id".to_owned()), "required"));
 }
@@ -364,24 +389,24 @@ async fn audit_entries_name_fields_and_never_their_values(database: TestDatabase
         destination: Some(again),
         ..BatchExportChange::default()
     };
-    catalog
-        .update_batch_export(env.writer(), id, change)
+    BatchExports::new(catalog)
+        .update(env.writer(), id, change)
         .await
         .unwrap();
     let change = BatchExportChange {
         destination: Some(destination(DestinationType::NoOp, json!({}))),
         ..BatchExportChange::default()
     };
-    catalog
-        .update_batch_export(env.writer(), id, change)
+    BatchExports::new(catalog)
+        .update(env.writer(), id, change)
         .await
         .unwrap();
-    catalog
-        .pause_batch_export(&fixture.actor, env.place(), id)
+    BatchExports::new(catalog)
+        .pause(&fixture.actor, env.place(), id)
         .await
         .unwrap();
-    catalog
-        .delete_batch_export(&fixture.actor, env.place(), id)
+    BatchExports::new(catalog)
+        .delete(&fixture.actor, env.place(), id)
         .await
         .unwrap();
     let entries = fixture.activity(ActivityScope::BatchExport).await;
@@ -429,8 +454,8 @@ async fn an_organization_has_a_limit_of_exports(database: TestDatabase) {
     };
     let catalog = env.fixture.catalog.clone().with_limits(limits);
     let make = async || {
-        catalog
-            .create_batch_export(env.writer(), new_export())
+        BatchExports::new(&catalog)
+            .create(env.writer(), new_export())
             .await
     };
     let first = make().await.unwrap().export.id;
@@ -438,7 +463,7 @@ async fn an_organization_has_a_limit_of_exports(database: TestDatabase) {
     let error = make().await.unwrap_err();
     assert_eq!(blame(&error), (None, "invalid_input"));
     assert!(error.to_string().contains("batch_exports_max"), "{error}");
-    let deleted = catalog.delete_batch_export(&env.fixture.actor, env.place(), first);
+    let deleted = BatchExports::new(&catalog).delete(&env.fixture.actor, env.place(), first);
     deleted.await.unwrap();
     make().await.unwrap();
 }

@@ -5,8 +5,8 @@ use super::{HOUR, TestEnv};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, BatchExportRun, ExportLogFilter, LogLevel, NewExportLog, RunFilter, RunOrder,
-    RunStatus, UtcTime,
+    BackfillRange, Backfills, BatchExportRun, BatchExports, ExportLogFilter, ExportLogs,
+    ExportPlanner, ExportRuns, LogLevel, NewExportLog, RunFilter, RunOrder, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -36,7 +36,7 @@ async fn ended(
     for status in statuses {
         env.fixture.pass_micros(1);
         let catalog = &env.fixture.catalog;
-        let seen = catalog.batch_export(env.place(), export_id).await;
+        let seen = BatchExports::new(catalog).get(env.place(), export_id).await;
         let number = seen.unwrap().unwrap().export.runs_count;
         begun(env, export_id, backfill_id, number).await;
         let claimed = claim(env, LONG).await.unwrap();
@@ -67,7 +67,7 @@ async fn left_runs(env: &TestEnv, export_id: Uuid) -> Vec<BatchExportRun> {
         ..RunFilter::default()
     };
     let catalog = &env.fixture.catalog;
-    let listed = catalog.list_export_runs(env.place(), export_id, filter, ALL);
+    let listed = ExportRuns::new(catalog).list(env.place(), export_id, filter, ALL);
     listed.await.unwrap().unwrap().rows
 }
 
@@ -77,7 +77,9 @@ async fn forget(env: &TestEnv, limit: u64) -> (u64, usize) {
     let (mut count, mut pieces, mut from) = (0, 0, None);
     loop {
         let catalog = &env.fixture.catalog;
-        let piece = catalog.prune_export_runs(days(1), from, limit).await;
+        let piece = ExportPlanner::new(catalog)
+            .prune_runs(days(1), from, limit)
+            .await;
         let piece = piece.unwrap();
         count += piece.count;
         pieces += 1;
@@ -100,7 +102,9 @@ async fn old_runs_are_pruned_in_pieces_but_for_the_ten_newest(database: TestData
     kept.reverse();
     assert_eq!(kept, old[7..]);
     assert_eq!(left(&env, other).await.len(), few.len());
-    let seen = env.fixture.catalog.batch_export(env.place(), one).await;
+    let seen = BatchExports::new(&env.fixture.catalog)
+        .get(env.place(), one)
+        .await;
     let seen = seen.unwrap().unwrap();
     let newest: Vec<Uuid> = seen.latest_runs.iter().rev().map(|run| run.id).collect();
     assert_eq!(newest, old[7..], "what is answered with an export is there");
@@ -119,7 +123,7 @@ async fn the_last_completed_run_and_open_runs_are_never_pruned(database: TestDat
     statuses.extend([RunStatus::FailedRetryable, RunStatus::Cancelled]);
     statuses.extend([RunStatus::TimedOut; 8]);
     let runs = ended(&env, id, None, &statuses).await;
-    let again = catalog.retry_export_run(actor, place, id, runs[4]);
+    let again = ExportRuns::new(catalog).retry(actor, place, id, runs[4]);
     again.await.unwrap();
     env.fixture.pass_micros(DAY);
     forget(&env, 100).await;
@@ -136,9 +140,9 @@ async fn runs_of_an_open_backfill_stay_and_an_ended_backfill_is_pruned_with_them
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let id = env.made().await.id;
-    let asked = catalog.start_export_backfill(actor, place, id, BackfillRange::default());
+    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
     let backfill = asked.await.unwrap().id;
-    catalog.plan_export_backfill(backfill, 3).await.unwrap();
+    Backfills::new(catalog).plan(backfill, 3).await.unwrap();
     ended(&env, id, Some(backfill), &[RunStatus::Completed; 2]).await;
     ended(&env, id, None, &[RunStatus::Completed; 10]).await;
     env.fixture.pass_micros(DAY);
@@ -150,7 +154,7 @@ async fn runs_of_an_open_backfill_stay_and_an_ended_backfill_is_pruned_with_them
     };
     assert_eq!(forget(&env, 100).await.0, 3, "what is older than a day");
     assert_eq!(left_of(&env, id, backfill).await, 1);
-    let again = catalog.retry_export_run(actor, place, id, last);
+    let again = ExportRuns::new(catalog).retry(actor, place, id, last);
     again.await.unwrap();
     let to_plan = env.backfills_to_plan().await;
     assert!(
@@ -161,15 +165,19 @@ async fn runs_of_an_open_backfill_stay_and_an_ended_backfill_is_pruned_with_them
     record(&env, &claimed, RunStatus::Completed).await;
     ended(&env, id, None, &[RunStatus::Completed; 10]).await;
     env.fixture.pass_micros(DAY);
-    let gone = catalog.prune_export_backfills(days(1), 9).await;
+    let gone = ExportPlanner::new(catalog)
+        .prune_backfills(days(1), 9)
+        .await;
     assert_eq!(gone.unwrap(), 0, "it has a run");
     forget(&env, 100).await;
     assert_eq!(left_of(&env, id, backfill).await, 0);
     for expected in [1, 0] {
-        let gone = catalog.prune_export_backfills(days(1), 9).await;
+        let gone = ExportPlanner::new(catalog)
+            .prune_backfills(days(1), 9)
+            .await;
         assert_eq!(gone.unwrap(), expected);
     }
-    let seen = catalog.export_backfill(place, id, backfill).await;
+    let seen = Backfills::new(catalog).get(place, id, backfill).await;
     assert_eq!(seen.unwrap(), None);
 }
 
@@ -185,7 +193,7 @@ async fn log_lines_are_pruned_before_their_runs(database: TestDatabase) {
             level: LogLevel::Info,
             message: message.to_owned(),
         };
-        let written = catalog.write_export_logs(id, run, vec![line]);
+        let written = ExportLogs::new(catalog).write(id, run, vec![line]);
         written.await.unwrap();
     };
     for message in ["one", "two", "three"] {
@@ -194,11 +202,11 @@ async fn log_lines_are_pruned_before_their_runs(database: TestDatabase) {
     env.fixture.pass_micros(DAY + 1);
     say("four").await;
     for expected in [2, 1, 0] {
-        let gone = catalog.prune_export_logs(days(1), 2).await;
+        let gone = ExportPlanner::new(catalog).prune_logs(days(1), 2).await;
         assert_eq!(gone.unwrap(), expected);
     }
     let filter = ExportLogFilter::default();
-    let listed = catalog.list_export_logs(env.place(), id, &filter, ALL);
+    let listed = ExportLogs::new(catalog).list(env.place(), id, &filter, ALL);
     let lines = listed.await.unwrap().unwrap().rows;
     let messages: Vec<_> = lines.iter().map(|line| line.message.as_str()).collect();
     assert_eq!(messages, ["four"]);
@@ -208,8 +216,14 @@ async fn log_lines_are_pruned_before_their_runs(database: TestDatabase) {
 async fn retention_queries_use_an_index(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (counted, count) = env.fixture.catalog.counted();
-    counted.prune_export_runs(days(1), None, 7).await.unwrap();
-    counted.prune_export_logs(days(1), 7).await.unwrap();
+    ExportPlanner::new(&counted)
+        .prune_runs(days(1), None, 7)
+        .await
+        .unwrap();
+    ExportPlanner::new(&counted)
+        .prune_logs(days(1), 7)
+        .await
+        .unwrap();
     let statements = count.take();
     assert_eq!(statements.len(), 2, "{statements:?}");
     if !database.is_sqlite() {

@@ -4,8 +4,9 @@ use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, blame};
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityScope, BackfillRange, BatchExportRun, ChangeError, NewRun, PageRequest, RunFilter,
-    RunOrder, RunOutcome, RunProgress, RunRoundRobin, RunStatus, TAKE_BACK_MAX, UtcTime,
+    ActivityScope, BackfillRange, Backfills, BatchExportRun, BatchExports, ChangeError, ExportRuns,
+    NewRun, PageRequest, RunFilter, RunOrder, RunOutcome, RunProgress, RunRoundRobin, RunStatus,
+    TAKE_BACK_MAX, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -42,10 +43,7 @@ fn progress(status: RunStatus) -> RunProgress {
 }
 
 async fn begun(env: &TestEnv, export_id: Uuid, number: i64) -> BatchExportRun {
-    let run = env
-        .fixture
-        .catalog
-        .begin_export_run(export_id, window(number));
+    let run = ExportRuns::new(&env.fixture.catalog).begin(export_id, window(number));
     run.await.unwrap()
 }
 
@@ -61,12 +59,12 @@ async fn a_run_is_recorded_until_it_ends(database: TestDatabase) {
         RunStatus::FailedRetryable,
         RunStatus::Completed,
     ] {
-        let recorded = catalog
-            .record_export_run(run.id, UNCLAIMED, progress(status), Duration::ZERO)
+        let recorded = ExportRuns::new(catalog)
+            .record(run.id, UNCLAIMED, progress(status), Duration::ZERO)
             .await;
         assert_eq!(recorded.unwrap(), RunOutcome::Kept);
-        let seen = catalog
-            .export_run(env.place(), export_id, run.id)
+        let seen = ExportRuns::new(catalog)
+            .get(env.place(), export_id, run.id)
             .await
             .unwrap()
             .unwrap();
@@ -84,12 +82,14 @@ async fn a_run_is_recorded_until_it_ends(database: TestDatabase) {
     }
     let late = progress(RunStatus::Running);
     for id in [run.id, Uuid::now_v7()] {
-        let recorded = catalog
-            .record_export_run(id, UNCLAIMED, late.clone(), Duration::ZERO)
+        let recorded = ExportRuns::new(catalog)
+            .record(id, UNCLAIMED, late.clone(), Duration::ZERO)
             .await;
         assert_eq!(recorded.unwrap(), RunOutcome::Lost);
     }
-    let gone = catalog.begin_export_run(Uuid::now_v7(), window(1)).await;
+    let gone = ExportRuns::new(catalog)
+        .begin(Uuid::now_v7(), window(1))
+        .await;
     assert!(matches!(gone, Err(ChangeError::NotFound { .. })));
 }
 
@@ -164,8 +164,8 @@ async fn runs_are_filtered_and_ordered(database: TestDatabase) {
     }
     let table = filters(begin);
     for (filter, expected) in table {
-        let found = catalog
-            .list_export_runs(env.place(), export_id, filter, ALL)
+        let found = ExportRuns::new(catalog)
+            .list(env.place(), export_id, filter, ALL)
             .await;
         let found = found.unwrap().unwrap();
         let windows: Vec<i64> = found
@@ -184,8 +184,8 @@ async fn runs_are_filtered_and_ordered(database: TestDatabase) {
         offset: 1,
     };
     let (counted, count) = catalog.counted();
-    let found = counted
-        .list_export_runs(env.place(), export_id, RunFilter::default(), page)
+    let found = ExportRuns::new(&counted)
+        .list(env.place(), export_id, RunFilter::default(), page)
         .await;
     let found = found.unwrap().unwrap();
     assert_eq!(
@@ -200,12 +200,12 @@ async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabas
     let (actor, place) = (&fixture.actor, env.place());
     let export_id = env.made().await.id;
     let run = begun(&env, export_id, 1).await;
-    let early = catalog
-        .retry_export_run(actor, place, export_id, run.id)
+    let early = ExportRuns::new(catalog)
+        .retry(actor, place, export_id, run.id)
         .await;
     assert_eq!(blame(&early.unwrap_err()), (None, "invalid_input"));
-    let cancelled = catalog
-        .cancel_export_run(actor, place, export_id, run.id)
+    let cancelled = ExportRuns::new(catalog)
+        .cancel(actor, place, export_id, run.id)
         .await
         .unwrap();
     let now = Some(UtcTime(fixture.now().0));
@@ -213,12 +213,12 @@ async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabas
         (cancelled.status, cancelled.finished_at),
         (RunStatus::Cancelled, now)
     );
-    let twice = catalog
-        .cancel_export_run(actor, place, export_id, run.id)
+    let twice = ExportRuns::new(catalog)
+        .cancel(actor, place, export_id, run.id)
         .await;
     assert_eq!(blame(&twice.unwrap_err()), (None, "invalid_input"));
-    let stopped = catalog
-        .record_export_run(
+    let stopped = ExportRuns::new(catalog)
+        .record(
             run.id,
             UNCLAIMED,
             progress(RunStatus::Completed),
@@ -231,8 +231,8 @@ async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabas
         "whoever makes it learns that it was cancelled"
     );
 
-    let retried = catalog
-        .retry_export_run(actor, place, export_id, run.id)
+    let retried = ExportRuns::new(catalog)
+        .retry(actor, place, export_id, run.id)
         .await
         .unwrap();
     assert_eq!(
@@ -257,18 +257,22 @@ async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDat
     let export_id = env.made().await.id;
     let id = begun(&env, export_id, 1).await.id;
     for (time, is_free) in [(Duration::ZERO, true), (Duration::from_secs(600), false)] {
-        let claimed = catalog
-            .claim_export_run(time, &mut RunRoundRobin::new(10))
+        let claimed = ExportRuns::new(catalog)
+            .claim(time, &mut RunRoundRobin::new(10))
             .await
             .unwrap()
             .unwrap();
-        let cancelled = catalog.cancel_export_run(actor, place, export_id, id).await;
+        let cancelled = ExportRuns::new(catalog)
+            .cancel(actor, place, export_id, id)
+            .await;
         assert_eq!(cancelled.unwrap().claim, None);
-        let retried = catalog.retry_export_run(actor, place, export_id, id).await;
+        let retried = ExportRuns::new(catalog)
+            .retry(actor, place, export_id, id)
+            .await;
         assert_eq!(retried.unwrap().status, RunStatus::Starting);
         // The process that makes it may not know yet.
-        let again = catalog
-            .claim_export_run(Duration::ZERO, &mut RunRoundRobin::new(10))
+        let again = ExportRuns::new(catalog)
+            .claim(Duration::ZERO, &mut RunRoundRobin::new(10))
             .await
             .unwrap();
         assert_eq!(again.is_some(), is_free);
@@ -280,7 +284,7 @@ async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDat
 async fn claimed(env: &TestEnv) -> Option<BatchExportRun> {
     let (catalog, time) = (&env.fixture.catalog, Duration::from_secs(600));
     let mut round_robin = RunRoundRobin::new(10);
-    let claimed = catalog.claim_export_run(time, &mut round_robin);
+    let claimed = ExportRuns::new(catalog).claim(time, &mut round_robin);
     claimed.await.unwrap().map(|claimed| claimed.run)
 }
 
@@ -291,29 +295,32 @@ async fn a_cancelled_run_holds_its_export_until_its_rows_are_taken_back(database
         let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
         let export_id = env.made().await.id;
         let range = BackfillRange::default();
-        let asked = catalog.start_export_backfill(actor, place, export_id, range);
+        let asked = Backfills::new(catalog).start(actor, place, export_id, range);
         let backfill_id = asked.await.unwrap().id;
         let new = NewRun {
             backfill_id: is_backfill.then_some(backfill_id),
             ..window(1)
         };
-        catalog.begin_export_run(export_id, new).await.unwrap();
+        ExportRuns::new(catalog)
+            .begin(export_id, new)
+            .await
+            .unwrap();
         let run = claimed(&env).await.unwrap();
         if is_backfill {
-            let cancelled = catalog.cancel_export_backfill(actor, place, export_id, backfill_id);
+            let cancelled = Backfills::new(catalog).cancel(actor, place, export_id, backfill_id);
             cancelled.await.unwrap();
         } else {
-            let cancelled = catalog.cancel_export_run(actor, place, export_id, run.id);
+            let cancelled = ExportRuns::new(catalog).cancel(actor, place, export_id, run.id);
             cancelled.await.unwrap();
         }
         // Another run of the export, as of a backfill of the same window, and one of another.
         begun(&env, export_id, 2).await;
         assert_eq!(claimed(&env).await, None, "{is_backfill}");
-        let retried = catalog.retry_export_run(actor, place, export_id, run.id);
+        let retried = ExportRuns::new(catalog).retry(actor, place, export_id, run.id);
         assert_eq!(retried.await.unwrap().claim, None, "{is_backfill}");
         assert_eq!(claimed(&env).await, None, "{is_backfill}");
         let late = progress(RunStatus::Running);
-        let recorded = catalog.record_export_run(run.id, run.claim, late, Duration::ZERO);
+        let recorded = ExportRuns::new(catalog).record(run.id, run.claim, late, Duration::ZERO);
         assert_eq!(recorded.await.unwrap(), RunOutcome::Lost, "{is_backfill}");
         let other = env.made().await.id;
         begun(&env, other, 1).await;
@@ -348,17 +355,24 @@ async fn runs_of_other_organizations_are_not_found(database: TestDatabase) {
     ];
     for (place, export_id, id) in strange {
         assert_eq!(
-            catalog.export_run(place, export_id, id).await.unwrap(),
+            ExportRuns::new(catalog)
+                .get(place, export_id, id)
+                .await
+                .unwrap(),
             None
         );
-        let retried = catalog.retry_export_run(actor, place, export_id, id).await;
+        let retried = ExportRuns::new(catalog)
+            .retry(actor, place, export_id, id)
+            .await;
         assert!(matches!(retried, Err(ChangeError::NotFound { .. })));
-        let cancelled = catalog.cancel_export_run(actor, place, export_id, id).await;
+        let cancelled = ExportRuns::new(catalog)
+            .cancel(actor, place, export_id, id)
+            .await;
         assert!(matches!(cancelled, Err(ChangeError::NotFound { .. })));
     }
     let filter = RunFilter::default();
-    let listed = catalog
-        .list_export_runs(env.foreign_place(), mine, filter, ALL)
+    let listed = ExportRuns::new(catalog)
+        .list(env.foreign_place(), mine, filter, ALL)
         .await;
     assert_eq!(listed.unwrap(), None);
 }
@@ -370,7 +384,11 @@ async fn runs_that_begin_together_are_numbered_without_gaps(database: TestDataba
     let tries: Vec<_> = (0..20)
         .map(|number| {
             let catalog = catalog.clone();
-            tokio::spawn(async move { catalog.begin_export_run(export_id, window(number)).await })
+            tokio::spawn(async move {
+                ExportRuns::new(&catalog)
+                    .begin(export_id, window(number))
+                    .await
+            })
         })
         .collect();
     let mut ordinals = Vec::new();
@@ -387,24 +405,30 @@ async fn latest_runs_of_an_export_equal_its_run_rows(database: TestDatabase) {
     let (catalog, place) = (&env.fixture.catalog, env.place());
     let export_id = env.made().await.id;
     let (actor, range) = (&env.fixture.actor, BackfillRange::default());
-    let backfill = catalog.start_export_backfill(actor, place, export_id, range);
+    let backfill = Backfills::new(catalog).start(actor, place, export_id, range);
     let new = NewRun {
         backfill_id: Some(backfill.await.unwrap().id),
         data_interval_start: None,
         data_interval_end: UtcTime(i64::MAX),
     };
-    let run = catalog.begin_export_run(export_id, new).await.unwrap();
+    let run = ExportRuns::new(catalog)
+        .begin(export_id, new)
+        .await
+        .unwrap();
     let told = RunProgress {
         latest_error: Some("\"no\",\n\\ é\u{1}🚰".to_owned()),
         ..progress(RunStatus::FailedRetryable)
     };
-    let recorded = catalog.record_export_run(run.id, UNCLAIMED, told, Duration::ZERO);
+    let recorded = ExportRuns::new(catalog).record(run.id, UNCLAIMED, told, Duration::ZERO);
     recorded.await.unwrap();
     let bare = begun(&env, export_id, 2).await;
-    let shown = catalog.batch_export(place, export_id).await.unwrap();
+    let shown = BatchExports::new(catalog)
+        .get(place, export_id)
+        .await
+        .unwrap();
     let shown = shown.unwrap().latest_runs;
     let filter = RunFilter::default();
-    let listed = catalog.list_export_runs(place, export_id, filter, ALL);
+    let listed = ExportRuns::new(catalog).list(place, export_id, filter, ALL);
     let mut listed = listed.await.unwrap().unwrap().rows;
     for run in &mut listed {
         // Claims and times of tries are not shown.

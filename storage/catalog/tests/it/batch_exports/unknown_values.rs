@@ -5,7 +5,8 @@ use super::{COMMAND_LINE, TestEnv, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, ExportWriter, RunOutcome, RunRoundRobin, RunStatus, UnknownExportValue, UtcTime,
+    BackfillRange, Backfills, BatchExports, ExportPlanner, ExportRuns, ExportWriter, Organizations,
+    RunOutcome, RunRoundRobin, RunStatus, UnknownExportValue, UtcTime,
 };
 use uuid::Uuid;
 
@@ -22,7 +23,7 @@ const LATER: UtcTime = UtcTime(NOW.0 + super::HOUR);
 async fn backfill(env: &TestEnv, export_id: Uuid) -> Uuid {
     let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
     let range = BackfillRange::default();
-    let asked = catalog.start_export_backfill(actor, env.place(), export_id, range);
+    let asked = Backfills::new(catalog).start(actor, env.place(), export_id, range);
     asked.await.unwrap().id
 }
 
@@ -33,21 +34,33 @@ async fn an_export_of_an_unknown_model_or_type_delays_no_other(database: TestDat
         let catalog = &env.fixture.catalog;
         // It has a run to claim, a window to plan and a backfill to plan.
         let unknown = env.made().await.id;
-        assert_eq!(catalog.plan_export_windows(LATER).await.unwrap(), 1);
+        assert_eq!(
+            ExportPlanner::new(catalog)
+                .plan_windows(LATER)
+                .await
+                .unwrap(),
+            1
+        );
         backfill(&env, unknown).await;
         let spoil = format!("UPDATE batch_exports SET {field} = 'Later', next_window_end = NULL");
         database.execute(&spoil).await.unwrap();
 
         let known = env.made().await.id;
         let its_backfill = backfill(&env, known).await;
-        assert_eq!(catalog.plan_export_windows(LATER).await.unwrap(), 1);
+        assert_eq!(
+            ExportPlanner::new(catalog)
+                .plan_windows(LATER)
+                .await
+                .unwrap(),
+            1
+        );
         let claimed = claim(&env, LONG).await.unwrap();
         assert_eq!(claimed.export.id, known, "{field}");
         assert!(claim(&env, LONG).await.is_none(), "{field}");
         let open = env.backfills_to_plan().await;
         let open: Vec<Uuid> = open.iter().map(|open| open.backfill.id).collect();
         assert_eq!(open, [its_backfill], "{field}");
-        let listed = catalog.unknown_export_values().await.unwrap();
+        let listed = BatchExports::new(catalog).unknown_values().await.unwrap();
         let expected = UnknownExportValue {
             export_id: unknown,
             field,
@@ -70,14 +83,16 @@ async fn a_run_that_cannot_be_claimed_delays_no_other_organization(database: Tes
         place: env.foreign_place(),
         ..env.writer()
     };
-    let other = catalog.create_batch_export(writer, new_export()).await;
+    let other = BatchExports::new(catalog)
+        .create(writer, new_export())
+        .await;
     let other = other.unwrap().export.id;
     begun(&env, other, None, 0).await;
 
     let mut round_robin = RunRoundRobin::new(4);
     let (mut claimed, mut failures_count) = (Vec::new(), 0);
     for _ in 0..2 {
-        match catalog.claim_export_run(LONG, &mut round_robin).await {
+        match ExportRuns::new(catalog).claim(LONG, &mut round_robin).await {
             Ok(run) => claimed.extend(run.map(|run| run.export.id)),
             Err(_) => failures_count += 1,
         }
@@ -96,13 +111,13 @@ async fn an_export_of_an_unknown_model_stops_neither_lists_nor_rotations_nor_pau
     database.execute(spoil).await.unwrap();
     let known = env.made().await.id;
 
-    let listed = catalog.list_batch_exports(place, ALL).await.unwrap();
+    let listed = BatchExports::new(catalog).list(place, ALL).await.unwrap();
     let ids: Vec<Uuid> = listed.rows.iter().map(|view| view.export.id).collect();
     assert_eq!((listed.count, ids), (1, vec![known]));
-    catalog.reseal_secrets(&env.key).await.unwrap();
+    BatchExports::new(catalog).reseal(&env.key).await.unwrap();
     let off = ["data_pipelines".to_owned()];
     let organization_id = env.fixture.organization_id;
-    let set = catalog.set_organization_features(&COMMAND_LINE, organization_id, &[], &off);
+    let set = Organizations::new(catalog).set_features(&COMMAND_LINE, organization_id, &[], &off);
     set.await.unwrap();
     let paused = "SELECT CAST(COUNT(*) AS TEXT) FROM batch_exports WHERE paused";
     assert_eq!(database.first_column(paused).await.unwrap(), ["2"]);
@@ -122,7 +137,7 @@ async fn a_run_of_an_unknown_status_does_not_stop_its_export(database: TestDatab
     let claimed = claim(&env, LONG).await.unwrap();
     let outcome = record(&env, &claimed, RunStatus::Failed).await;
     assert_eq!(outcome, RunOutcome::Kept);
-    let listed = catalog.list_batch_exports(place, ALL).await.unwrap();
+    let listed = BatchExports::new(catalog).list(place, ALL).await.unwrap();
     let [view] = listed.rows.as_slice() else {
         panic!("{listed:?}");
     };

@@ -4,8 +4,8 @@ use super::{TestEnv, new_export};
 use crate::fixture::NOW;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, BatchExport, BatchExportChange, CatalogError, ChangeError, UnknownExportValue,
-    UtcTime,
+    BackfillRange, Backfills, BatchExport, BatchExportChange, BatchExports, CatalogError,
+    ChangeError, ExportPlanner, UnknownExportValue, UtcTime,
 };
 use uuid::Uuid;
 
@@ -37,7 +37,9 @@ async fn wrong(env: &TestEnv, database: &TestDatabase, is_paused: bool) -> Uuid 
 }
 
 async fn read(env: &TestEnv, id: Uuid) -> BatchExport {
-    let found = env.fixture.catalog.batch_export(env.place(), id).await;
+    let found = BatchExports::new(&env.fixture.catalog)
+        .get(env.place(), id)
+        .await;
     found.unwrap().unwrap().export
 }
 
@@ -63,12 +65,27 @@ async fn as_many_exports_of_a_wrong_interval_as_are_planned_at_a_time_delay_no_o
         env.made().await;
     }
     spoil(&database).await;
-    assert!(!catalog.has_export_work().await.unwrap(), "nothing to do");
+    assert!(
+        !ExportPlanner::new(catalog).has_work().await.unwrap(),
+        "nothing to do"
+    );
     let other = env.made().await.id;
-    assert_eq!(catalog.plan_export_windows(LATER).await.unwrap(), 5);
+    assert_eq!(
+        ExportPlanner::new(catalog)
+            .plan_windows(LATER)
+            .await
+            .unwrap(),
+        5
+    );
     assert_eq!(read(&env, other).await.runs_count, 5);
-    assert_eq!(catalog.plan_export_windows(LATER).await.unwrap(), 0);
-    let unknown = catalog.unknown_export_values().await.unwrap();
+    assert_eq!(
+        ExportPlanner::new(catalog)
+            .plan_windows(LATER)
+            .await
+            .unwrap(),
+        0
+    );
+    let unknown = BatchExports::new(catalog).unknown_values().await.unwrap();
     assert_eq!(unknown.len(), PLANNED_MAX);
 }
 
@@ -82,14 +99,23 @@ async fn an_error_of_the_database_is_not_hidden_by_a_wrong_interval(database: Te
         database.execute(&sql).await.unwrap();
     };
     rename("batch_export_latest_runs", "elsewhere").await;
-    let failed = catalog.plan_export_windows(LATER).await.unwrap_err();
+    let failed = ExportPlanner::new(catalog)
+        .plan_windows(LATER)
+        .await
+        .unwrap_err();
     let is_hidden = matches!(
         &failed,
         ChangeError::Catalog(CatalogError::WrongInterval { .. })
     );
     assert!(!is_hidden, "{failed:?}");
     rename("elsewhere", "batch_export_latest_runs").await;
-    assert_eq!(catalog.plan_export_windows(LATER).await.unwrap(), 5);
+    assert_eq!(
+        ExportPlanner::new(catalog)
+            .plan_windows(LATER)
+            .await
+            .unwrap(),
+        5
+    );
 }
 
 async fn an_export_of_a_wrong_interval_is_listed_and_left_alone_until_it_is_corrected(
@@ -99,24 +125,39 @@ async fn an_export_of_a_wrong_interval_is_listed_and_left_alone_until_it_is_corr
     let catalog = &env.fixture.catalog;
     let id = wrong(&env, &database, false).await;
     let before = read(&env, id).await;
-    assert_eq!(catalog.plan_export_windows(LATER).await.unwrap(), 0);
+    assert_eq!(
+        ExportPlanner::new(catalog)
+            .plan_windows(LATER)
+            .await
+            .unwrap(),
+        0
+    );
     assert_eq!(read(&env, id).await, before);
     let unknown = UnknownExportValue {
         export_id: id,
         field: "interval",
         value: "fortnight".to_owned(),
     };
-    let listed = catalog.unknown_export_values().await.unwrap();
+    let listed = BatchExports::new(catalog).unknown_values().await.unwrap();
     assert_eq!(listed, [unknown]);
 
     let corrected = BatchExportChange {
         interval: Some("every 30 minutes".to_owned()),
         ..BatchExportChange::default()
     };
-    let changed = catalog.update_batch_export(env.writer(), id, corrected);
+    let changed = BatchExports::new(catalog).update(env.writer(), id, corrected);
     changed.await.unwrap();
-    assert_eq!(catalog.plan_export_windows(LATER).await.unwrap(), 10);
-    assert_eq!(catalog.unknown_export_values().await.unwrap(), []);
+    assert_eq!(
+        ExportPlanner::new(catalog)
+            .plan_windows(LATER)
+            .await
+            .unwrap(),
+        10
+    );
+    assert_eq!(
+        BatchExports::new(catalog).unknown_values().await.unwrap(),
+        []
+    );
 }
 
 async fn an_export_of_a_wrong_interval_is_neither_resumed_nor_backfilled(database: TestDatabase) {
@@ -125,9 +166,9 @@ async fn an_export_of_a_wrong_interval_is_neither_resumed_nor_backfilled(databas
     let id = wrong(&env, &database, true).await;
     let before = read(&env, id).await;
     let range = BackfillRange::default();
-    let asked = catalog.start_export_backfill(actor, place, id, range);
+    let asked = Backfills::new(catalog).start(actor, place, id, range);
     assert_names(id, asked.await);
-    let resumed = catalog.unpause_batch_export(actor, place, id, false);
+    let resumed = BatchExports::new(catalog).unpause(actor, place, id, false);
     assert_names(id, resumed.await);
     assert_eq!(read(&env, id).await, before);
 }

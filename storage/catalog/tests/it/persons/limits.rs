@@ -4,8 +4,8 @@ use super::{kept, update};
 use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    AppliedUpdates, ApplyOptions, Catalog, Growth, GrowthLimits, LimitedProject, PersonUpdate,
-    ProjectId,
+    AppliedUpdates, ApplyOptions, Catalog, Growth, GrowthLimits, LimitedProject, PersonStore,
+    PersonUpdate, ProjectId,
 };
 use millrace_rows::{Micros, UpdateKind, person_id};
 use serde_json::{Value, json};
@@ -49,12 +49,14 @@ async fn apply_within(
     updates: &[PersonUpdate],
     growth: GrowthLimits,
 ) -> AppliedUpdates {
-    let from = catalog.person_progress().await.unwrap();
+    let from = PersonStore::new(catalog).progress().await.unwrap();
     let options = ApplyOptions {
         growth,
         ..ApplyOptions::default()
     };
-    let applied = catalog.apply_person_updates(&from, updates, options).await;
+    let applied = PersonStore::new(catalog)
+        .apply(&from, updates, options)
+        .await;
     applied.unwrap().unwrap()
 }
 

@@ -3,7 +3,7 @@
 use super::{kept, update};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{AppliedUpdates, ApplyOptions, PersonUpdate};
+use millrace_catalog::{AppliedUpdates, ApplyOptions, PersonStore, PersonUpdate};
 use millrace_rows::{UpdateKind, person_id};
 use std::collections::BTreeMap;
 
@@ -33,14 +33,12 @@ fn crowd(fixture: &Fixture, from: i64, name: &str, ids: i64) -> Vec<PersonUpdate
 }
 
 async fn apply(fixture: &Fixture, updates: &[PersonUpdate], max: u64) -> AppliedUpdates {
-    let from = fixture.catalog.person_progress().await.unwrap();
+    let from = PersonStore::new(&fixture.catalog).progress().await.unwrap();
     let options = ApplyOptions {
         merged_ids_max: Some(max),
         ..ApplyOptions::default()
     };
-    let applied = fixture
-        .catalog
-        .apply_person_updates(&from, updates, options);
+    let applied = PersonStore::new(&fixture.catalog).apply(&from, updates, options);
     applied.await.unwrap().unwrap()
 }
 
@@ -114,9 +112,13 @@ async fn merges_of_many_ids_end_a_transaction_early(database: TestDatabase) {
     // 4 000 ids and those of the last merge are the most.
     let mut counts = Vec::new();
     while !updates.is_empty() {
-        let from = fixture.catalog.person_progress().await.unwrap().version;
+        let from = PersonStore::new(&fixture.catalog)
+            .progress()
+            .await
+            .unwrap()
+            .version;
         let count = apply(&fixture, &updates, 2_000).await.count;
-        let changed = fixture.catalog.changed_person_ids(from, None, 100_000);
+        let changed = PersonStore::new(&fixture.catalog).changed_ids(from, None, 100_000);
         counts.push((count, changed.await.unwrap().len()));
         updates.drain(..count);
     }

@@ -10,7 +10,8 @@ mod transactions;
 use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ApplyOptions, Catalog, PersonProgress, PersonUpdate, ProjectId, UpdatePosition,
+    ApplyOptions, Catalog, PersonProgress, PersonStore, PersonUpdate, ProjectId, Projects,
+    UpdatePosition,
 };
 use millrace_rows::{Micros, UpdateKind, person_id};
 use model::Model;
@@ -36,12 +37,18 @@ type Groups = BTreeMap<(i64, String, String), (i64, Value)>;
 
 /// Persons and groups of the catalog, deleted persons left out.
 async fn kept(catalog: &Catalog) -> (Ids, Groups) {
-    let persons = catalog.changed_persons(0, None, 100_000).await.unwrap();
+    let persons = PersonStore::new(catalog)
+        .changed_persons(0, None, 100_000)
+        .await
+        .unwrap();
     let persons: BTreeMap<_, _> = persons
         .into_iter()
         .map(|it| ((it.team_id, it.id), it))
         .collect();
-    let ids = catalog.changed_person_ids(0, None, 100_000).await.unwrap();
+    let ids = PersonStore::new(catalog)
+        .changed_ids(0, None, 100_000)
+        .await
+        .unwrap();
     let ids = ids.into_iter().map(|row| {
         let person = &persons[&(row.team_id, row.person_id)];
         assert!(!person.is_deleted, "{row:?}");
@@ -54,7 +61,10 @@ async fn kept(catalog: &Catalog) -> (Ids, Groups) {
         );
         ((row.team_id, row.distinct_id), seen)
     });
-    let groups = catalog.changed_groups(0, None, 100_000).await.unwrap();
+    let groups = PersonStore::new(catalog)
+        .changed_groups(0, None, 100_000)
+        .await
+        .unwrap();
     let groups = groups.into_iter().map(|row| {
         let properties = serde_json::from_str(&row.properties).unwrap();
         let key = (row.team_id, row.group_type, row.group_key);
@@ -87,9 +97,9 @@ pub fn update(project_id: ProjectId, number: i64) -> PersonUpdate {
 }
 
 async fn apply(catalog: &Catalog, updates: &[PersonUpdate]) -> millrace_catalog::UpdateStats {
-    let from = catalog.person_progress().await.unwrap();
-    let applied = catalog
-        .apply_person_updates(&from, updates, ApplyOptions::default())
+    let from = PersonStore::new(catalog).progress().await.unwrap();
+    let applied = PersonStore::new(catalog)
+        .apply(&from, updates, ApplyOptions::default())
         .await
         .unwrap()
         .unwrap();
@@ -249,16 +259,19 @@ async fn drive(
     loop {
         let (size, mode) = *modes.next().unwrap();
         if let BatchMode::Apart(project) = mode {
-            let from = catalog.person_progress().await.unwrap();
+            let from = PersonStore::new(catalog).progress().await.unwrap();
             let project_ids = [ProjectId(project), ProjectId(9_999)];
-            let deferred = catalog.defer_persons(&from, &project_ids).await.unwrap();
+            let deferred = PersonStore::new(catalog)
+                .defer(&from, &project_ids)
+                .await
+                .unwrap();
             let was_apart = from
                 .backlogs
                 .iter()
                 .any(|it| it.project_id == project_ids[0]);
             assert_eq!(deferred, usize::from(!was_apart));
         }
-        let from = catalog.person_progress().await.unwrap();
+        let from = PersonStore::new(catalog).progress().await.unwrap();
         let (apart, others) = left(&from, updates);
         if mode == BatchMode::Together && others.is_empty() {
             together(catalog, &from, &apart).await;
@@ -275,8 +288,8 @@ async fn drive(
             return;
         }
         if let (BatchMode::Late, Some((from, batch))) = (mode, &before) {
-            let late = catalog
-                .apply_person_updates(from, batch, options)
+            let late = PersonStore::new(catalog)
+                .apply(from, batch, options)
                 .await
                 .unwrap();
             assert_eq!(late, None);
@@ -284,13 +297,13 @@ async fn drive(
         if let BatchMode::Dies(micros) = mode {
             // The process is killed with its connections.
             let other = Catalog::open(url).await.unwrap();
-            let applying = other.apply_person_updates(&from, &batch, options);
+            let applying = PersonStore::new(&other).apply(&from, &batch, options);
             let _ = tokio::time::timeout(Duration::from_micros(micros), applying).await;
             other.close().await.unwrap();
             continue;
         }
-        let applied = catalog
-            .apply_person_updates(&from, &batch, options)
+        let applied = PersonStore::new(catalog)
+            .apply(&from, &batch, options)
             .await
             .unwrap();
         // A killed transaction may have been committed all the same.
@@ -319,9 +332,9 @@ async fn together(catalog: &Catalog, from: &PersonProgress, left: &[PersonUpdate
     let project_ids = from.backlogs.iter().map(|backlog| backlog.project_id);
     let has_more = |project: &ProjectId| left.iter().any(|update| update.project_id == *project);
     let project_ids: Vec<ProjectId> = project_ids.filter(|project| !has_more(project)).collect();
-    let rejoining = catalog.rejoin_persons(from, &project_ids, NOW.into(), true);
+    let rejoining = PersonStore::new(catalog).rejoin(from, &project_ids, NOW.into(), true);
     rejoining.await.unwrap();
-    let now = catalog.person_progress().await.unwrap();
+    let now = PersonStore::new(catalog).progress().await.unwrap();
     assert_eq!(now.backlogs.len(), from.backlogs.len() - project_ids.len());
 }
 
@@ -378,10 +391,11 @@ async fn persons_and_groups_are_deleted_with_their_project(database: TestDatabas
         numbered_update(fixture.foreign_project_id, 2),
     ];
     apply(&fixture.catalog, &updates).await;
-    let deleting =
-        fixture
-            .catalog
-            .delete_project(&fixture.actor, fixture.organization_id, fixture.project_id);
+    let deleting = Projects::new(&fixture.catalog).delete(
+        &fixture.actor,
+        fixture.organization_id,
+        fixture.project_id,
+    );
     deleting.await.unwrap();
     let stats = apply(&fixture.catalog, &[numbered_update(fixture.project_id, 3)]).await;
     assert_eq!((stats.applied, stats.without_project), (0, 1));
@@ -406,12 +420,15 @@ async fn changes_are_read_page_by_page(database: TestDatabase) {
         apply(&fixture.catalog, &updates).await;
     }
     let catalog = &fixture.catalog;
-    let progress = catalog.person_progress().await.unwrap();
-    let all = catalog.changed_person_ids(0, None, 100).await.unwrap();
+    let progress = PersonStore::new(catalog).progress().await.unwrap();
+    let all = PersonStore::new(catalog)
+        .changed_ids(0, None, 100)
+        .await
+        .unwrap();
     let (mut paged, mut last) = (Vec::new(), None);
     loop {
-        let page = catalog
-            .changed_person_ids(0, last.as_ref(), 4)
+        let page = PersonStore::new(catalog)
+            .changed_ids(0, last.as_ref(), 4)
             .await
             .unwrap();
         last = page.last().cloned();
@@ -421,19 +438,22 @@ async fn changes_are_read_page_by_page(database: TestDatabase) {
         paged.extend(page);
     }
     assert_eq!((paged.len(), &paged), (15, &all));
-    let newest = catalog
+    let newest = PersonStore::new(catalog)
         .changed_persons(progress.version - 1, None, 100)
         .await
         .unwrap();
     assert_eq!(newest.len(), 5);
     for (version, passed) in [(progress.version, NOW), (1, Micros(1))] {
-        catalog.note_persons_copied(version).await.unwrap();
-        catalog
-            .note_persons_passed(&progress, passed.into())
+        PersonStore::new(catalog)
+            .note_copied(version)
+            .await
+            .unwrap();
+        PersonStore::new(catalog)
+            .note_passed(&progress, passed.into())
             .await
             .unwrap();
     }
-    let noted = catalog.person_progress().await.unwrap();
+    let noted = PersonStore::new(catalog).progress().await.unwrap();
     assert_eq!(
         (noted.copied, noted.passed),
         (progress.version, Some(NOW.into()))

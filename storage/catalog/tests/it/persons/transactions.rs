@@ -3,7 +3,7 @@
 use super::update;
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{ApplyOptions, Catalog, PersonUpdate};
+use millrace_catalog::{ApplyOptions, Catalog, PersonStore, PersonUpdate};
 use millrace_rows::UpdateKind;
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ const ROWS_MAX: usize = 4_000 + 500 * 7;
 async fn transactions(catalog: &Catalog, mut updates: &[PersonUpdate]) -> Vec<usize> {
     let mut counts = Vec::new();
     while !updates.is_empty() {
-        let from = catalog.person_progress().await.unwrap();
-        let applied = catalog
-            .apply_person_updates(&from, updates, ApplyOptions::default())
+        let from = PersonStore::new(catalog).progress().await.unwrap();
+        let applied = PersonStore::new(catalog)
+            .apply(&from, updates, ApplyOptions::default())
             .await;
         let applied = applied.unwrap().unwrap();
         assert!(applied.progress.version > from.version);
@@ -53,13 +53,25 @@ async fn a_transaction_has_no_more_rows_than_keep_others_waiting_for_a_moment(
     let counts = transactions(catalog, &updates).await;
     assert_eq!(counts.iter().sum::<usize>(), updates.len());
     let mut rows: BTreeMap<i64, usize> = BTreeMap::new();
-    for row in catalog.changed_persons(0, None, 100_000).await.unwrap() {
+    for row in PersonStore::new(catalog)
+        .changed_persons(0, None, 100_000)
+        .await
+        .unwrap()
+    {
         *rows.entry(row.version).or_default() += 1;
     }
-    for row in catalog.changed_person_ids(0, None, 100_000).await.unwrap() {
+    for row in PersonStore::new(catalog)
+        .changed_ids(0, None, 100_000)
+        .await
+        .unwrap()
+    {
         *rows.entry(row.version).or_default() += 1;
     }
-    for row in catalog.changed_groups(0, None, 100_000).await.unwrap() {
+    for row in PersonStore::new(catalog)
+        .changed_groups(0, None, 100_000)
+        .await
+        .unwrap()
+    {
         *rows.entry(row.version).or_default() += 1;
     }
     assert_eq!(rows.len(), counts.len(), "{rows:?}");

@@ -5,7 +5,8 @@ use crate::fixture::Fixture;
 use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, NewPlugin, OrganizationChange, PluginFamily, PluginFields, PluginWriter,
+    Actor, ChangeError, Members, NewPlugin, OrganizationChange, Organizations, PluginFamily,
+    PluginFields, PluginWriter, Plugins,
 };
 use serde_json::json;
 
@@ -29,18 +30,20 @@ async fn outcomes(
     let changes = files(&[("a.js", Some("a"))]);
     let tag = Some("2".to_owned());
     let none = PluginFields::default();
-    let created = catalog.create_plugin(writer, named("A")).await;
-    let updated = catalog.update_plugin(writer, id, fields()).await;
-    let written = catalog
-        .update_plugin_source(writer, id, none, changes)
+    let created = Plugins::new(catalog).create(writer, named("A")).await;
+    let updated = Plugins::new(catalog).update(writer, id, fields()).await;
+    let written = Plugins::new(catalog)
+        .update_source(writer, id, none, changes)
         .await;
-    let upgraded = catalog.upgrade_plugin(writer, id, fields(), None).await;
+    let upgraded = Plugins::new(catalog)
+        .upgrade(writer, id, fields(), None)
+        .await;
     let deleted = match &created {
         // Later calls still need the other plugins.
-        Ok(made) => catalog.delete_plugin(writer, made.plugin.id).await,
-        Err(_) => catalog.delete_plugin(writer, id).await,
+        Ok(made) => Plugins::new(catalog).delete(writer, made.plugin.id).await,
+        Err(_) => Plugins::new(catalog).delete(writer, id).await,
     };
-    let looked = catalog.set_plugin_latest_tag(writer, id, tag).await;
+    let looked = Plugins::new(catalog).set_latest_tag(writer, id, tag).await;
     [
         ("create", created.map(drop)),
         ("update", updated.map(drop)),
@@ -65,7 +68,7 @@ async fn a_writer_who_lost_access_meanwhile_is_refused(database: TestDatabase) {
         members_can_write_pipelines: Some(false),
         ..OrganizationChange::default()
     };
-    let changed = catalog.update_organization(&fixture.actor, organization_id, off);
+    let changed = Organizations::new(catalog).update(&fixture.actor, organization_id, off);
     changed.await.unwrap();
     for (what, done) in outcomes(&fixture, &actor(&mia), id).await {
         match done {
@@ -77,13 +80,13 @@ async fn a_writer_who_lost_access_meanwhile_is_refused(database: TestDatabase) {
         assert!(done.is_ok(), "{what}: {done:?}");
     }
 
-    let removed = catalog.remove_member(&fixture.actor, organization_id, mia.uuid);
+    let removed = Members::new(catalog).remove(&fixture.actor, organization_id, mia.uuid);
     removed.await.unwrap();
     for (what, done) in outcomes(&fixture, &actor(&mia), id).await {
         assert_eq!(code_of(&done.unwrap_err()), (None, "forbidden"), "{what}");
     }
 
-    let deleted = catalog.delete_organization(&fixture.actor, organization_id);
+    let deleted = Organizations::new(catalog).delete(&fixture.actor, organization_id);
     deleted.await.unwrap();
     for who in [&fixture.actor, &actor(&mia)] {
         for (what, done) in outcomes(&fixture, who, id).await {
@@ -115,18 +118,18 @@ fn assert_lacks_the_feature(done: &Result<(), ChangeError>, case: &str) {
 /// Asserts that a plugin of the writer's family neither begins nor becomes to have a method.
 async fn assert_no_way_to(method: &str, fixture: &Fixture, writer: PluginWriter<'_>, id: i64) {
     let (catalog, case) = (&fixture.catalog, writer.family.segment());
-    let made = catalog.create_plugin(writer, made_of(can(method)));
+    let made = Plugins::new(catalog).create(writer, made_of(can(method)));
     assert_lacks_the_feature(&made.await.map(drop), &format!("create {case} {method}"));
-    let changed = catalog.update_plugin(writer, id, can(method));
+    let changed = Plugins::new(catalog).update(writer, id, can(method));
     assert_lacks_the_feature(&changed.await.map(drop), &format!("update {case} {method}"));
-    let upgraded = catalog.upgrade_plugin(writer, id, can(method), None);
+    let upgraded = Plugins::new(catalog).upgrade(writer, id, can(method), None);
     assert_lacks_the_feature(
         &upgraded.await.map(drop),
         &format!("upgrade {case} {method}"),
     );
     let main = format!("export function {method}() {{}}");
     let changes = files(&[("index.js", Some(&main))]);
-    let written = catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
+    let written = Plugins::new(catalog).update_source(writer, id, PluginFields::default(), changes);
     assert_lacks_the_feature(&written.await.map(drop), &format!("source {case} {method}"));
 }
 
@@ -143,17 +146,20 @@ async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_tra
         is_global: Some(true),
         ..can("onEvent")
     };
-    let before = catalog.create_plugin(writer(PluginFamily::Plugins), made_of(of_before));
+    let before = Plugins::new(catalog).create(writer(PluginFamily::Plugins), made_of(of_before));
     let before = before.await.unwrap().plugin.id;
     let off = ["data_pipelines".to_owned()];
-    let taken = catalog.set_organization_features(&fixture.actor, organization_id, &[], &off);
+    let taken =
+        Organizations::new(catalog).set_features(&fixture.actor, organization_id, &[], &off);
     taken.await.unwrap();
     for family in PluginFamily::ALL {
         if matches!(
             family,
             PluginFamily::Destinations | PluginFamily::Transformations
         ) {
-            let done = catalog.create_plugin(writer(family), named("A")).await;
+            let done = Plugins::new(catalog)
+                .create(writer(family), named("A"))
+                .await;
             assert_lacks_the_feature(&done.map(drop), family.segment());
             continue;
         }
@@ -161,21 +167,26 @@ async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_tra
         for method in ["onEvent", "composeWebhook", "processEvent"] {
             assert_no_way_to(method, &fixture, writer(family), id).await;
         }
-        let renamed = catalog.update_plugin(writer(family), id, named("B").fields);
+        let renamed = Plugins::new(catalog).update(writer(family), id, named("B").fields);
         renamed.await.unwrap();
     }
     // An existing plugin can still be withdrawn and deleted, but not changed.
     let everywhere = writer(PluginFamily::Plugins);
-    let renamed = catalog.update_plugin(everywhere, before, named("B").fields);
+    let renamed = Plugins::new(catalog).update(everywhere, before, named("B").fields);
     assert_lacks_the_feature(&renamed.await.map(drop), "rename");
     let tag = Some("2".to_owned());
-    let looked = catalog.set_plugin_latest_tag(everywhere, before, tag);
+    let looked = Plugins::new(catalog).set_latest_tag(everywhere, before, tag);
     looked.await.unwrap();
     let local = PluginFields {
         is_global: Some(false),
         ..PluginFields::default()
     };
-    let withdrawn = catalog.update_plugin(everywhere, before, local).await;
+    let withdrawn = Plugins::new(catalog)
+        .update(everywhere, before, local)
+        .await;
     assert!(!withdrawn.unwrap().plugin.is_global);
-    catalog.delete_plugin(everywhere, before).await.unwrap();
+    Plugins::new(catalog)
+        .delete(everywhere, before)
+        .await
+        .unwrap();
 }

@@ -3,7 +3,7 @@
 use super::{create, files, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, PluginFamily, PluginFields};
+use millrace_catalog::{Catalog, Cleanup, Organizations, PluginFamily, PluginFields, Plugins};
 
 on_both!(
     sources_of_deleted_plugins_follow_one_plugin_after_the_other,
@@ -21,7 +21,7 @@ async fn sources(database: &TestDatabase) -> u64 {
 async fn pieces(catalog: &Catalog) -> Vec<u64> {
     let mut pieces = Vec::new();
     loop {
-        match catalog.delete_leftovers().await.unwrap() {
+        match Cleanup::new(catalog).delete_leftovers().await.unwrap() {
             0 => return pieces,
             rows => pieces.push(rows),
         }
@@ -36,32 +36,36 @@ async fn sources_of_deleted_plugins_follow_one_plugin_after_the_other(database: 
     for name in ["First", "Second", "Third"] {
         let id = create(writer, &fixture, name).await.plugin.id;
         let changes = files(&[("a.ts", Some("a")), ("b.ts", Some("b"))]);
-        let written = catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
+        let written =
+            Plugins::new(catalog).update_source(writer, id, PluginFields::default(), changes);
         written.await.unwrap();
         ids.push(id);
     }
-    assert!(!catalog.has_leftovers().await.unwrap());
-    catalog.delete_plugin(writer, ids[0]).await.unwrap();
+    assert!(!Cleanup::new(catalog).has_leftovers().await.unwrap());
+    Plugins::new(catalog).delete(writer, ids[0]).await.unwrap();
     // Nothing but the row and the mark was written.
     assert_eq!(sources(&database).await, 6);
-    assert!(catalog.has_leftovers().await.unwrap());
+    assert!(Cleanup::new(catalog).has_leftovers().await.unwrap());
     let family = PluginFamily::Plugins;
-    let read = catalog.plugin_files(fixture.organization_id, family, ids[0]);
+    let read = Plugins::new(catalog).files(fixture.organization_id, family, ids[0]);
     assert!(read.await.unwrap().is_none());
     assert_eq!(pieces(catalog).await, [2, 1], "the last one is the mark");
-    let deleted = catalog.delete_organization(&fixture.actor, fixture.organization_id);
+    let deleted = Organizations::new(catalog).delete(&fixture.actor, fixture.organization_id);
     deleted.await.unwrap();
     assert_eq!(sources(&database).await, 4);
     // The mark of its project, and the files of a plugin.
     for expected in [1, 2] {
-        assert_eq!(catalog.delete_leftovers().await.unwrap(), expected);
+        assert_eq!(
+            Cleanup::new(catalog).delete_leftovers().await.unwrap(),
+            expected
+        );
     }
     // The next process goes on from the database alone.
     catalog.close().await.unwrap();
     let next = Catalog::open(database.url()).await.unwrap();
     pieces(&next).await;
     assert_eq!(sources(&database).await, 0);
-    assert!(!next.has_leftovers().await.unwrap());
+    assert!(!Cleanup::new(&next).has_leftovers().await.unwrap());
 }
 
 /// Migrations before m0044.

@@ -5,7 +5,7 @@ use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     CatalogLimits, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFamily,
-    PluginFields, PluginRelease,
+    PluginFields, PluginRelease, Plugins,
 };
 use serde_json::{Value, json};
 
@@ -38,22 +38,25 @@ async fn free_form_fields_have_a_common_limit(database: TestDatabase) {
         fields: fields(metrics),
         ..NewPlugin::default()
     };
-    let error = catalog.create_plugin(writer, new(&more)).await.unwrap_err();
+    let error = Plugins::new(catalog)
+        .create(writer, new(&more))
+        .await
+        .unwrap_err();
     assert_eq!(code_of(&error), (Some("metrics".to_owned()), "max_length"));
-    let id = catalog
-        .create_plugin(writer, new(&half))
+    let id = Plugins::new(catalog)
+        .create(writer, new(&half))
         .await
         .unwrap()
         .plugin
         .id;
-    let error = catalog
-        .update_plugin(writer, id, fields(&more))
+    let error = Plugins::new(catalog)
+        .update(writer, id, fields(&more))
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (Some("metrics".to_owned()), "max_length"));
     let less = list(LIST_BYTES_MAX / 4);
-    catalog
-        .update_plugin(writer, id, fields(&less))
+    Plugins::new(catalog)
+        .update(writer, id, fields(&less))
         .await
         .unwrap();
 }
@@ -67,13 +70,13 @@ async fn plugins_of_an_organization_are_limited(database: TestDatabase) {
     let catalog = fixture.catalog.clone().with_limits(limits);
     let writer = writer_in(&fixture, PluginFamily::Plugins);
     for _ in 0..2 {
-        catalog
-            .create_plugin(writer, NewPlugin::default())
+        Plugins::new(&catalog)
+            .create(writer, NewPlugin::default())
             .await
             .unwrap();
     }
-    let error = catalog
-        .create_plugin(writer, NewPlugin::default())
+    let error = Plugins::new(&catalog)
+        .create(writer, NewPlugin::default())
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (None, "invalid_input"));
@@ -133,7 +136,7 @@ async fn lengths_of_fields_are_limited(database: TestDatabase) {
     let longest = "ü".repeat(LIST_BYTES_MAX / 2);
     for (name, fields) in fields(&longest, &list(LIST_BYTES_MAX)) {
         let id = create(writer, &fixture, name).await.plugin.id;
-        let changed = catalog.update_plugin(writer, id, fields).await;
+        let changed = Plugins::new(catalog).update(writer, id, fields).await;
         assert!(changed.is_ok(), "{name}: {changed:?}");
     }
     let id = create(writer, &fixture, "A").await.plugin.id;
@@ -144,17 +147,17 @@ async fn lengths_of_fields_are_limited(database: TestDatabase) {
             ..NewPlugin::default()
         };
         let refused = [
-            catalog.create_plugin(writer, new).await.unwrap_err(),
-            catalog
-                .update_plugin(writer, id, fields.clone())
+            Plugins::new(catalog).create(writer, new).await.unwrap_err(),
+            Plugins::new(catalog)
+                .update(writer, id, fields.clone())
                 .await
                 .unwrap_err(),
-            catalog
-                .update_plugin_source(writer, id, fields.clone(), Vec::new())
+            Plugins::new(catalog)
+                .update_source(writer, id, fields.clone(), Vec::new())
                 .await
                 .unwrap_err(),
-            catalog
-                .upgrade_plugin(writer, id, fields, None)
+            Plugins::new(catalog)
+                .upgrade(writer, id, fields, None)
                 .await
                 .unwrap_err(),
         ];
@@ -166,8 +169,8 @@ async fn lengths_of_fields_are_limited(database: TestDatabase) {
     let jobs: String = (0..9000).map(|job| format!("job{job:05},")).collect();
     let source = format!("export const jobs = {{{jobs}}}");
     let changes = files(&[("index.ts", Some(&source))]);
-    let error = catalog
-        .update_plugin_source(writer, id, PluginFields::default(), changes)
+    let error = Plugins::new(catalog)
+        .update_source(writer, id, PluginFields::default(), changes)
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (Some("index.ts".to_owned()), "max_length"));
@@ -180,7 +183,10 @@ async fn null_characters_are_refused_wherever_they_come_from(database: TestDatab
     let none = PluginFields::default;
     for value in [json!("a\0b"), json!({"a\0b": 1}), json!([{"a": ["\0"]}])] {
         for (name, fields) in fields("a\0b", &value) {
-            let error = catalog.update_plugin(writer, id, fields).await.unwrap_err();
+            let error = Plugins::new(catalog)
+                .update(writer, id, fields)
+                .await
+                .unwrap_err();
             assert_eq!(code_of(&error), (Some(name.to_owned()), "invalid_input"));
         }
     }
@@ -192,15 +198,15 @@ async fn null_characters_are_refused_wherever_they_come_from(database: TestDatab
         ("plugin.json", r#"{"config": {"a\u0000b": 1}}"#),
     ];
     for (name, text) in table {
-        let error = catalog
-            .update_plugin_source(writer, id, none(), files(&[(name, Some(text))]))
+        let error = Plugins::new(catalog)
+            .update_source(writer, id, none(), files(&[(name, Some(text))]))
             .await
             .unwrap_err();
         let blamed = (Some(name.to_owned()), "invalid_input");
         assert_eq!(code_of(&error), blamed, "{text}");
     }
-    let error = catalog
-        .set_plugin_latest_tag(writer, id, Some("1\0".to_owned()))
+    let error = Plugins::new(catalog)
+        .set_latest_tag(writer, id, Some("1\0".to_owned()))
         .await
         .unwrap_err();
     let blamed = (Some("latest_tag".to_owned()), "invalid_input");
@@ -222,7 +228,8 @@ async fn a_manifest_is_validated_like_the_fields_it_sets(database: TestDatabase)
     for (manifest, fits) in table {
         let text = manifest.to_string();
         let changes = files(&[("plugin.json", Some(&text))]);
-        let changed = catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
+        let changed =
+            Plugins::new(catalog).update_source(writer, id, PluginFields::default(), changes);
         match changed.await {
             Ok(_) => assert!(fits, "{text}"),
             Err(error) => {
@@ -252,7 +259,7 @@ async fn an_address_too_long_for_its_index_is_refused(database: TestDatabase) {
             ..NewPlugin::default()
         };
         let bytes = path.len();
-        let made = fixture.catalog.create_plugin(writer, new).await;
+        let made = Plugins::new(&fixture.catalog).create(writer, new).await;
         let found = made.err().map(|error| code_of(&error));
         let expected = code.map(|code| (Some("url".to_owned()), code));
         assert_eq!(found, expected, "{bytes} bytes");
@@ -267,7 +274,7 @@ async fn the_size_of_a_source_is_limited_and_deleting_is_never_refused(database:
     let text = "x".repeat(MIB - 1);
     for name in 0..PLUGIN_SOURCE_BYTES_MAX / MIB {
         let changes = files(&[(&name.to_string(), Some(&text))]);
-        let written = catalog.update_plugin_source(writer, id, none(), changes);
+        let written = Plugins::new(catalog).update_source(writer, id, none(), changes);
         written.await.unwrap();
     }
     let longer = format!("{text}x");
@@ -275,12 +282,14 @@ async fn the_size_of_a_source_is_limited_and_deleting_is_never_refused(database:
         (files(&[("a", Some(""))]), "a"),
         (files(&[("0", Some(&*longer)), ("a", Some(""))]), "0"),
     ] {
-        let refused = catalog.update_plugin_source(writer, id, none(), changes);
+        let refused = Plugins::new(catalog).update_source(writer, id, none(), changes);
         let error = refused.await.unwrap_err();
         assert_eq!(code_of(&error), (Some(blamed.to_owned()), "max_length"));
     }
     let less = files(&[("0", None), ("a", Some(&*text))]);
-    let written = catalog.update_plugin_source(writer, id, none(), less).await;
+    let written = Plugins::new(catalog)
+        .update_source(writer, id, none(), less)
+        .await;
     assert_eq!(written.unwrap().files.len(), PLUGIN_SOURCE_BYTES_MAX / MIB);
 
     let name = |file: usize| FileChange {
@@ -288,7 +297,7 @@ async fn the_size_of_a_source_is_limited_and_deleting_is_never_refused(database:
         source: Some(String::new()),
     };
     let many = (0..=PLUGIN_FILES_MAX).map(name).collect();
-    let refused = catalog.update_plugin_source(writer, id, none(), many);
+    let refused = Plugins::new(catalog).update_source(writer, id, none(), many);
     assert_eq!(code_of(&refused.await.unwrap_err()).1, "max_length");
 }
 
@@ -302,7 +311,7 @@ async fn a_source_counts_as_json_and_a_larger_old_one_may_stay(database: TestDat
     let more = format!("{fits}\u{1}");
     let write = |text: &str| {
         let changes = files(&[("a", Some(text))]);
-        catalog.update_plugin_source(writer, id, none(), changes)
+        Plugins::new(catalog).update_source(writer, id, none(), changes)
     };
     let error = write(&more).await.unwrap_err();
     assert_eq!(code_of(&error), (Some("a".to_owned()), "max_length"));
@@ -311,7 +320,7 @@ async fn a_source_counts_as_json_and_a_larger_old_one_may_stay(database: TestDat
     // An older source, from when sources counted by their own bytes.
     let older = format!("UPDATE plugin_source_files SET source = '{more}{more}'");
     database.execute(&older).await.unwrap();
-    let read = catalog.plugin_files(writer.organization_id, PluginFamily::Plugins, id);
+    let read = Plugins::new(catalog).files(writer.organization_id, PluginFamily::Plugins, id);
     let read = read.await.unwrap().unwrap();
     assert_eq!(read.files[0].1.len(), 2 * more.len());
     let error = write(&format!("{more}{more}x")).await.unwrap_err();
@@ -375,9 +384,9 @@ async fn invalid_releases_are_not_installed(database: TestDatabase) {
             ..NewPlugin::default()
         };
         let refused = [
-            catalog.create_plugin(writer, new).await.unwrap_err(),
-            catalog
-                .upgrade_plugin(writer, id, PluginFields::default(), Some(release))
+            Plugins::new(catalog).create(writer, new).await.unwrap_err(),
+            Plugins::new(catalog)
+                .upgrade(writer, id, PluginFields::default(), Some(release))
                 .await
                 .unwrap_err(),
         ];

@@ -5,6 +5,7 @@ use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, FileChange, NewPlugin, PLUGIN_FILES_MAX, PluginFamily, PluginFields,
+    Plugins,
 };
 use serde_json::json;
 
@@ -22,23 +23,23 @@ async fn every_change_leaves_an_entry_without_texts(database: TestDatabase) {
     let id = create(writer, &fixture, "A").await.plugin.id;
     let none = PluginFields::default;
     let secret = "const password = 'hunter2'";
-    catalog
-        .update_plugin_source(writer, id, none(), files(&[("a.js", Some(secret))]))
+    Plugins::new(catalog)
+        .update_source(writer, id, none(), files(&[("a.js", Some(secret))]))
         .await
         .unwrap();
-    catalog
-        .update_plugin_source(writer, id, none(), files(&[("a.js", Some(secret))]))
+    Plugins::new(catalog)
+        .update_source(writer, id, none(), files(&[("a.js", Some(secret))]))
         .await
         .unwrap();
-    catalog
-        .update_plugin(writer, id, named("B").fields)
+    Plugins::new(catalog)
+        .update(writer, id, named("B").fields)
         .await
         .unwrap();
-    catalog
-        .update_plugin(writer, id, named("B").fields)
+    Plugins::new(catalog)
+        .update(writer, id, named("B").fields)
         .await
         .unwrap();
-    catalog.delete_plugin(writer, id).await.unwrap();
+    Plugins::new(catalog).delete(writer, id).await.unwrap();
     let entries = fixture.activity(ActivityScope::Plugin).await;
     let activities: Vec<_> = entries.iter().rev().map(|entry| entry.activity).collect();
     let expected = [
@@ -78,7 +79,10 @@ async fn an_address_is_logged_and_shown_without_its_secrets(database: TestDataba
             url: Some(url.to_owned()),
             ..NewPlugin::default()
         };
-        let made = fixture.catalog.create_plugin(writer, new).await.unwrap();
+        let made = Plugins::new(&fixture.catalog)
+            .create(writer, new)
+            .await
+            .unwrap();
         assert_eq!(made.shown_url().as_deref(), Some(shown));
         assert_eq!(
             made.plugin.url.as_deref(),
@@ -105,7 +109,10 @@ async fn long_values_are_logged_with_their_beginnings_only(database: TestDatabas
             metrics: Some(Some(json!([long, end]))),
             ..PluginFields::default()
         };
-        catalog.update_plugin(writer, id, fields).await.unwrap();
+        Plugins::new(catalog)
+            .update(writer, id, fields)
+            .await
+            .unwrap();
     }
     let entries = fixture.activity(ActivityScope::Plugin).await;
     for entry in &entries[..2] {
@@ -135,8 +142,8 @@ async fn only_the_first_of_very_many_files_are_logged_and_the_others_counted(
     };
     let changes: Vec<_> = (0..PLUGIN_FILES_MAX).map(change).collect();
     let none = PluginFields::default();
-    let written = catalog
-        .update_plugin_source(writer, id, none, changes)
+    let written = Plugins::new(catalog)
+        .update_source(writer, id, none, changes)
         .await;
     assert_eq!(written.unwrap().files.len(), PLUGIN_FILES_MAX);
     let entries = fixture.activity(ActivityScope::Plugin).await;

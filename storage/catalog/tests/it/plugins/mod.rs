@@ -12,7 +12,8 @@ mod withdrawn;
 
 use crate::fixture::Fixture;
 use millrace_catalog::{
-    Actor, ChangeError, FileChange, NewPlugin, PluginFamily, PluginFields, PluginView, PluginWriter,
+    Actor, ChangeError, FileChange, NewPlugin, PluginFamily, PluginFields, PluginView,
+    PluginWriter, Plugins,
 };
 
 fn writer_in(fixture: &Fixture, family: PluginFamily) -> PluginWriter<'_> {
@@ -55,9 +56,8 @@ fn files(changes: &[(&str, Option<&str>)]) -> Vec<FileChange> {
 }
 
 async fn create(writer: PluginWriter<'_>, fixture: &Fixture, name: &str) -> PluginView {
-    fixture
-        .catalog
-        .create_plugin(writer, named(name))
+    Plugins::new(&fixture.catalog)
+        .create(writer, named(name))
         .await
         .unwrap()
 }

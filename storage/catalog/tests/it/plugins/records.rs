@@ -3,7 +3,7 @@
 use super::{code_of, create, foreign, named, writer_in};
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{NewPlugin, PageRequest, PluginFamily, PluginFields, PluginWriter};
+use millrace_catalog::{NewPlugin, PageRequest, PluginFamily, PluginFields, PluginWriter, Plugins};
 use serde_json::json;
 
 on_both!(
@@ -14,9 +14,8 @@ on_both!(
 );
 
 async fn names(fixture: &Fixture, family: PluginFamily) -> Vec<String> {
-    let page = fixture
-        .catalog
-        .list_plugins(fixture.organization_id, family, ALL)
+    let page = Plugins::new(&fixture.catalog)
+        .list(fixture.organization_id, family, ALL)
         .await
         .unwrap();
     assert_eq!(page.count, page.rows.len() as u64);
@@ -43,9 +42,8 @@ async fn a_plugin_is_listed_in_the_families_of_its_capabilities(database: TestDa
     let mut new = named("both");
     let capabilities = json!({"methods": ["processEvent", "onEvent"]});
     new.fields.capabilities = Some(capabilities.clone());
-    let both = fixture
-        .catalog
-        .create_plugin(writer_in(&fixture, PluginFamily::Plugins), new)
+    let both = Plugins::new(&fixture.catalog)
+        .create(writer_in(&fixture, PluginFamily::Plugins), new)
         .await
         .unwrap();
     assert_eq!(both.plugin.capabilities, capabilities);
@@ -56,9 +54,8 @@ async fn a_plugin_is_listed_in_the_families_of_its_capabilities(database: TestDa
         (PluginFamily::ImportApps, false),
         (PluginFamily::FrontendApps, false),
     ] {
-        let found = fixture
-            .catalog
-            .plugin(fixture.organization_id, family, id)
+        let found = Plugins::new(&fixture.catalog)
+            .get(fixture.organization_id, family, id)
             .await
             .unwrap();
         assert_eq!(found.is_some(), is_seen, "{family:?}");
@@ -69,15 +66,13 @@ async fn a_plugin_is_listed_in_the_families_of_its_capabilities(database: TestDa
         ..PluginFields::default()
     };
     let writer = writer_in(&fixture, PluginFamily::Transformations);
-    let changed = fixture
-        .catalog
-        .update_plugin(writer, id, fields.clone())
+    let changed = Plugins::new(&fixture.catalog)
+        .update(writer, id, fields.clone())
         .await
         .unwrap();
     assert!(!changed.plugin.is_transformation);
-    let error = fixture
-        .catalog
-        .update_plugin(writer, id, fields)
+    let error = Plugins::new(&fixture.catalog)
+        .update(writer, id, fields)
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (None, "not_found"));
@@ -99,8 +94,8 @@ async fn plugins_are_paged_oldest_first_and_stay_in_their_organization(database:
         limit: 2,
         offset: 1,
     };
-    let part = catalog
-        .list_plugins(fixture.organization_id, PluginFamily::Plugins, page)
+    let part = Plugins::new(catalog)
+        .list(fixture.organization_id, PluginFamily::Plugins, page)
         .await
         .unwrap();
     let part_names: Vec<_> = part
@@ -113,29 +108,32 @@ async fn plugins_are_paged_oldest_first_and_stay_in_their_organization(database:
     let mine = writer_in(&fixture, PluginFamily::Plugins);
     let id = theirs.plugin.id;
     assert!(
-        catalog
-            .plugin(fixture.organization_id, PluginFamily::Plugins, id)
+        Plugins::new(catalog)
+            .get(fixture.organization_id, PluginFamily::Plugins, id)
             .await
             .unwrap()
             .is_none()
     );
     let refused = [
-        catalog
-            .update_plugin(mine, id, PluginFields::default())
+        Plugins::new(catalog)
+            .update(mine, id, PluginFields::default())
             .await
             .unwrap_err(),
-        catalog.delete_plugin(mine, id).await.unwrap_err(),
-        catalog
-            .update_plugin_source(mine, id, PluginFields::default(), Vec::new())
+        Plugins::new(catalog).delete(mine, id).await.unwrap_err(),
+        Plugins::new(catalog)
+            .update_source(mine, id, PluginFields::default(), Vec::new())
             .await
             .unwrap_err(),
     ];
     for error in refused {
         assert_eq!(code_of(&error), (None, "not_found"));
     }
-    catalog.delete_plugin(foreign(&fixture), id).await.unwrap();
-    let error = catalog
-        .delete_plugin(foreign(&fixture), id)
+    Plugins::new(catalog)
+        .delete(foreign(&fixture), id)
+        .await
+        .unwrap();
+    let error = Plugins::new(catalog)
+        .delete(foreign(&fixture), id)
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (None, "not_found"));
@@ -150,13 +148,13 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
     };
     let mut new = named("For all");
     new.fields.is_global = Some(true);
-    let error = catalog
-        .create_plugin(foreign(&fixture), new.clone())
+    let error = Plugins::new(catalog)
+        .create(foreign(&fixture), new.clone())
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (None, "forbidden"));
-    let id = catalog
-        .create_plugin(operator, new)
+    let id = Plugins::new(catalog)
+        .create(operator, new)
         .await
         .unwrap()
         .plugin
@@ -177,33 +175,42 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
         (foreign(&fixture), rename.clone()),
         (foreign(&fixture), local.clone()),
     ] {
-        let error = catalog.update_plugin(who, id, fields).await.unwrap_err();
+        let error = Plugins::new(catalog)
+            .update(who, id, fields)
+            .await
+            .unwrap_err();
         assert_eq!(code_of(&error), (None, "forbidden"));
     }
-    let error = catalog.delete_plugin(operator, id).await.unwrap_err();
+    let error = Plugins::new(catalog)
+        .delete(operator, id)
+        .await
+        .unwrap_err();
     assert_eq!(code_of(&error), (None, "invalid_input"));
-    let seen = catalog
-        .set_plugin_latest_tag(mine, id, Some("2".to_owned()))
+    let seen = Plugins::new(catalog)
+        .set_latest_tag(mine, id, Some("2".to_owned()))
         .await
         .unwrap();
     assert_eq!(seen.plugin.latest_tag.as_deref(), Some("2"));
-    let kept = catalog
-        .plugin(fixture.foreign_id, PluginFamily::Plugins, id)
+    let kept = Plugins::new(catalog)
+        .get(fixture.foreign_id, PluginFamily::Plugins, id)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(kept.plugin.latest_tag, None, "it is not ours to keep");
-    catalog
-        .update_plugin(operator, id, local.clone())
+    Plugins::new(catalog)
+        .update(operator, id, local.clone())
         .await
         .unwrap();
     assert!(names(&fixture, PluginFamily::Plugins).await.is_empty());
     // Sending the present value needs no operator.
-    catalog
-        .update_plugin(foreign(&fixture), id, local)
+    Plugins::new(catalog)
+        .update(foreign(&fixture), id, local)
         .await
         .unwrap();
-    catalog.delete_plugin(foreign(&fixture), id).await.unwrap();
+    Plugins::new(catalog)
+        .delete(foreign(&fixture), id)
+        .await
+        .unwrap();
 }
 
 async fn errors_name_the_field_at_fault(database: TestDatabase) {
@@ -220,9 +227,12 @@ async fn errors_name_the_field_at_fault(database: TestDatabase) {
     };
     let taken = "https://github.com/a/b";
     let writer = writer_in(&fixture, PluginFamily::Plugins);
-    catalog.create_plugin(writer, at(taken)).await.unwrap();
-    catalog
-        .create_plugin(foreign(&fixture), at(taken))
+    Plugins::new(catalog)
+        .create(writer, at(taken))
+        .await
+        .unwrap();
+    Plugins::new(catalog)
+        .create(foreign(&fixture), at(taken))
         .await
         .unwrap();
     let none = PluginFields::default;
@@ -261,7 +271,7 @@ async fn errors_name_the_field_at_fault(database: TestDatabase) {
         (at(taken), "url", "unique"),
     ];
     for (new, field, code) in table {
-        let error = catalog.create_plugin(writer, new).await.unwrap_err();
+        let error = Plugins::new(catalog).create(writer, new).await.unwrap_err();
         assert_eq!(code_of(&error), (Some(field.to_owned()), code), "{error}");
     }
     let most = with(PluginFields {
@@ -269,5 +279,5 @@ async fn errors_name_the_field_at_fault(database: TestDatabase) {
         icon: long(800),
         ..none()
     });
-    catalog.create_plugin(writer, most).await.unwrap();
+    Plugins::new(catalog).create(writer, most).await.unwrap();
 }

@@ -3,7 +3,7 @@
 use super::{create, named, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::{TestDatabase, nested_markers};
-use millrace_catalog::{ActivityScope, PageRequest, PluginFamily};
+use millrace_catalog::{ActivityScope, PageRequest, PluginFamily, Plugins};
 use serde_json::json;
 
 on_both!(
@@ -20,8 +20,8 @@ async fn reserved_names_in_rows_of_plugins_are_left_out(database: TestDatabase) 
     let writer = writer_in(&fixture, PluginFamily::Plugins);
     let id = create(writer, &fixture, "A").await.plugin.id;
     let methods = r#"{"methods":["onEvent"],"#;
-    let made = catalog
-        .update_plugin(writer, id, {
+    let made = Plugins::new(catalog)
+        .update(writer, id, {
             let mut fields = named("A").fields;
             fields.capabilities = Some(json!({"methods": ["onEvent"]}));
             fields
@@ -45,7 +45,9 @@ async fn reserved_names_in_rows_of_plugins_are_left_out(database: TestDatabase) 
         let update = format!("UPDATE {table} SET {column} = '{text}'");
         database.execute(&update).await.unwrap();
     }
-    let seen = catalog.plugin(here, PluginFamily::Plugins, id).await;
+    let seen = Plugins::new(catalog)
+        .get(here, PluginFamily::Plugins, id)
+        .await;
     let plugin = seen.unwrap().unwrap().plugin;
     assert_eq!(plugin.config_schema, json!({"url": "u"}));
     let can = json!({"methods": ["onEvent"], "url": "u"});
@@ -56,11 +58,13 @@ async fn reserved_names_in_rows_of_plugins_are_left_out(database: TestDatabase) 
         limit: 10,
         offset: 0,
     };
-    let uses = catalog.list_exporting_plugins(here, PluginFamily::Plugins, all);
+    let uses = Plugins::new(catalog).list_exporting(here, PluginFamily::Plugins, all);
     let shown = uses.await.unwrap().rows[0].shown_config();
     assert_eq!(shown, json!({"url": "********"}));
     // A change writes the row anew, without them.
-    let changed = catalog.update_plugin(writer, id, named("B").fields).await;
+    let changed = Plugins::new(catalog)
+        .update(writer, id, named("B").fields)
+        .await;
     changed.unwrap();
     let marked = "SELECT CAST(COUNT(*) AS TEXT) FROM plugins WHERE CAST(config_schema AS TEXT) \
          LIKE '%RawValue%'";

@@ -4,7 +4,7 @@ use super::{code_of, create, files, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    NewPlugin, PluginFamily, PluginFields, PluginRelease, PluginType, PluginWriter,
+    NewPlugin, PluginFamily, PluginFields, PluginRelease, PluginType, PluginWriter, Plugins,
 };
 use serde_json::json;
 
@@ -39,8 +39,8 @@ async fn the_source_determines_the_capabilities(database: TestDatabase) {
         ("gone", None),
     ]);
     let none = PluginFields::default;
-    let written = catalog
-        .update_plugin_source(writer, id, none(), changes)
+    let written = Plugins::new(catalog)
+        .update_source(writer, id, none(), changes)
         .await
         .unwrap();
     assert_eq!(written.view.plugin.name.as_deref(), Some("After"));
@@ -51,8 +51,8 @@ async fn the_source_determines_the_capabilities(database: TestDatabase) {
     let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
     assert_eq!(written.files, expected);
     let family = PluginFamily::Transformations;
-    let read = catalog
-        .plugin_files(fixture.organization_id, family, id)
+    let read = Plugins::new(catalog)
+        .files(fixture.organization_id, family, id)
         .await
         .unwrap()
         .unwrap();
@@ -62,18 +62,21 @@ async fn the_source_determines_the_capabilities(database: TestDatabase) {
         capabilities: Some(json!({"methods": ["onEvent"]})),
         ..none()
     };
-    let changed = catalog
-        .update_plugin(writer, id, said.clone())
+    let changed = Plugins::new(catalog)
+        .update(writer, id, said.clone())
         .await
         .unwrap();
     assert_eq!(changed.plugin.capabilities, can, "the source knows better");
     let changes = files(&[("lib.js", None), ("plugin.json", None)]);
-    let emptied = catalog
-        .update_plugin_source(writer, id, none(), changes)
+    let emptied = Plugins::new(catalog)
+        .update_source(writer, id, none(), changes)
         .await
         .unwrap();
     assert!(emptied.files.is_empty());
-    let changed = catalog.update_plugin(writer, id, said).await.unwrap();
+    let changed = Plugins::new(catalog)
+        .update(writer, id, said)
+        .await
+        .unwrap();
     assert!(
         changed.plugin.is_destination,
         "there is no source to know better"
@@ -82,14 +85,14 @@ async fn the_source_determines_the_capabilities(database: TestDatabase) {
     let long = "x".repeat(201);
     for (name, text) in [("", "a"), (&long, "a"), ("plugin.json", "{")] {
         let changes = files(&[("kept.js", Some("a")), (name, Some(text))]);
-        let error = catalog
-            .update_plugin_source(writer, id, none(), changes)
+        let error = Plugins::new(catalog)
+            .update_source(writer, id, none(), changes)
             .await
             .unwrap_err();
         assert_eq!(code_of(&error), (Some(name.to_owned()), "invalid_input"));
     }
-    let read = catalog
-        .plugin_files(fixture.organization_id, PluginFamily::Plugins, id)
+    let read = Plugins::new(catalog)
+        .files(fixture.organization_id, PluginFamily::Plugins, id)
         .await
         .unwrap();
     assert!(
@@ -111,7 +114,11 @@ async fn releases_are_installed_and_upgraded(database: TestDatabase) {
         url: Some("https://plugins.example/filter".to_owned()),
         release: Some(release("1.0", "exports.processEvent = (e) => e")),
     };
-    let made = catalog.create_plugin(writer, new).await.unwrap().plugin;
+    let made = Plugins::new(catalog)
+        .create(writer, new)
+        .await
+        .unwrap()
+        .plugin;
     assert_eq!(
         made.name.as_deref(),
         Some("Mine"),
@@ -122,8 +129,8 @@ async fn releases_are_installed_and_upgraded(database: TestDatabase) {
         (Some("1.0"), Some("1.0"))
     );
     assert!(made.is_transformation);
-    let checked = catalog
-        .set_plugin_latest_tag(writer, made.id, Some("2.0".to_owned()))
+    let checked = Plugins::new(catalog)
+        .set_latest_tag(writer, made.id, Some("2.0".to_owned()))
         .await;
     let checked = checked.unwrap().plugin;
     assert_eq!(
@@ -132,14 +139,14 @@ async fn releases_are_installed_and_upgraded(database: TestDatabase) {
     );
     let newer = Some(release("2.0", "exports.onEvent = () => {}"));
     let none = PluginFields::default();
-    let upgraded = catalog
-        .upgrade_plugin(writer, made.id, none.clone(), newer)
+    let upgraded = Plugins::new(catalog)
+        .upgrade(writer, made.id, none.clone(), newer)
         .await
         .unwrap();
     assert_eq!(upgraded.plugin.tag.as_deref(), Some("2.0"));
     assert!(upgraded.plugin.is_destination && !upgraded.plugin.is_transformation);
-    let same = catalog
-        .upgrade_plugin(writer, made.id, none, None)
+    let same = Plugins::new(catalog)
+        .upgrade(writer, made.id, none, None)
         .await
         .unwrap();
     assert_eq!(same, upgraded, "without a release there is nothing to do");
@@ -159,7 +166,7 @@ async fn only_touched_files_are_written(database: TestDatabase) {
     ];
     for (changes, inserts, deletes) in table {
         drop(statements.take());
-        let changed = catalog.update_plugin_source(writer, id, none(), changes);
+        let changed = Plugins::new(&catalog).update_source(writer, id, none(), changes);
         changed.await.unwrap();
         let made = statements.take();
         let count = |start: &str| {
@@ -173,11 +180,11 @@ async fn only_touched_files_are_written(database: TestDatabase) {
         );
     }
     let newer = Some(release("2.0", "exports.onEvent = () => {}"));
-    catalog
-        .upgrade_plugin(writer, id, none(), newer)
+    Plugins::new(&catalog)
+        .upgrade(writer, id, none(), newer)
         .await
         .unwrap();
-    let read = catalog.plugin_files(fixture.organization_id, PluginFamily::Plugins, id);
+    let read = Plugins::new(&catalog).files(fixture.organization_id, PluginFamily::Plugins, id);
     let names: Vec<_> = read.await.unwrap().unwrap().files;
     assert_eq!(names.len(), 1, "a release replaces the source: {names:?}");
 }
@@ -198,7 +205,7 @@ async fn parallel_changes_of_a_source_are_all_kept(database: TestDatabase) {
             };
             let changes = files(&[(&format!("{file}.js"), Some("a"))]);
             let changed =
-                catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
+                Plugins::new(&catalog).update_source(writer, id, PluginFields::default(), changes);
             changed.await.map(drop)
         })
     });
@@ -206,8 +213,7 @@ async fn parallel_changes_of_a_source_are_all_kept(database: TestDatabase) {
     for changed in changes {
         changed.await.unwrap().unwrap();
     }
-    let read = fixture
-        .catalog
-        .plugin_files(fixture.organization_id, PluginFamily::Plugins, id);
+    let read =
+        Plugins::new(&fixture.catalog).files(fixture.organization_id, PluginFamily::Plugins, id);
     assert_eq!(read.await.unwrap().unwrap().files.len(), 8);
 }

@@ -3,7 +3,10 @@
 use super::{code_of, create, files, foreign, named, writer_in};
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{ChangeError, PluginFamily, PluginFields, PluginWriter, ProjectId};
+use millrace_catalog::{
+    ChangeError, Cleanup, Organizations, PluginFamily, PluginFields, PluginWriter, Plugins,
+    ProjectId,
+};
 use serde_json::{Value, json};
 
 on_both!(
@@ -26,7 +29,12 @@ async fn configure(fixture: &Fixture, plugin: i64, project_id: ProjectId, enable
 
 /// Removes all that is marked for it.
 async fn clean_up(fixture: &Fixture) {
-    while fixture.catalog.delete_leftovers().await.unwrap() > 0 {}
+    while Cleanup::new(&fixture.catalog)
+        .delete_leftovers()
+        .await
+        .unwrap()
+        > 0
+    {}
 }
 
 async fn used_plugins_are_not_listed_as_unused(database: TestDatabase) {
@@ -40,13 +48,13 @@ async fn used_plugins_are_not_listed_as_unused(database: TestDatabase) {
     for (plugin, enabled) in [(used, ENABLED), (off, !ENABLED), (page, ENABLED)] {
         configure(&fixture, plugin, fixture.project_id, enabled).await;
     }
-    let unused = catalog
-        .list_unused_plugins(id, PluginFamily::Plugins, ALL)
+    let unused = Plugins::new(catalog)
+        .list_unused(id, PluginFamily::Plugins, ALL)
         .await;
     let unused: Vec<_> = unused.unwrap().rows;
     assert_eq!(unused.len(), 1);
     assert_eq!(unused[0].plugin.id, off);
-    let exporting = catalog.list_exporting_plugins(id, PluginFamily::Plugins, ALL);
+    let exporting = Plugins::new(catalog).list_exporting(id, PluginFamily::Plugins, ALL);
     let exporting = exporting.await.unwrap();
     assert_eq!(exporting.count, 1);
     let config = &exporting.rows[0].config;
@@ -68,7 +76,7 @@ async fn global(fixture: &Fixture, name: &str, family: PluginFamily) -> i64 {
         family,
         ..operator(fixture)
     };
-    let made = fixture.catalog.create_plugin(writer, new).await;
+    let made = Plugins::new(&fixture.catalog).create(writer, new).await;
     made.unwrap().plugin.id
 }
 
@@ -93,7 +101,7 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
         shared.push(id);
     }
     // The operator is refused as well.
-    let delete = || catalog.delete_organization(operator(&fixture).actor, foreign_id);
+    let delete = || Organizations::new(catalog).delete(operator(&fixture).actor, foreign_id);
     let refused = delete().await.unwrap_err();
     assert_eq!(code_of(&refused), (None, "invalid_input"));
     let said = refused.to_string();
@@ -101,7 +109,7 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
         assert!(said.contains(needle), "{said}");
     }
     let seen = || async {
-        let page = catalog.list_plugins(fixture.organization_id, everything, ALL);
+        let page = Plugins::new(catalog).list(fixture.organization_id, everything, ALL);
         page.await.unwrap().count
     };
     assert_eq!(seen().await, 5);
@@ -110,7 +118,9 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
             code_of(&delete().await.unwrap_err()),
             (None, "invalid_input")
         );
-        let withdrawn = catalog.update_plugin(operator(&fixture), id, local()).await;
+        let withdrawn = Plugins::new(catalog)
+            .update(operator(&fixture), id, local())
+            .await;
         assert!(!withdrawn.unwrap().plugin.is_global);
     }
     // Gone for the others at once; their configurations follow.
@@ -123,11 +133,11 @@ async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database
     clean_up(&fixture).await;
     delete().await.unwrap();
     assert_eq!(seen().await, 0);
-    let gone = catalog.plugin(fixture.organization_id, everything, unused);
+    let gone = Plugins::new(catalog).get(fixture.organization_id, everything, unused);
     assert_eq!(gone.await.unwrap(), None, "nobody else used it");
     let writer = writer_in(&fixture, everything);
     create(writer, &fixture, "Own").await;
-    let own = catalog.delete_organization(&fixture.actor, fixture.organization_id);
+    let own = Organizations::new(catalog).delete(&fixture.actor, fixture.organization_id);
     own.await.unwrap();
 }
 
@@ -140,7 +150,7 @@ async fn what_an_error_asks_for_is_possible_without_the_feature(database: TestDa
     configure(&fixture, id, fixture.project_id, ENABLED).await;
     let actor = operator(&fixture).actor;
     let off = ["data_pipelines".to_owned()];
-    let taken = catalog.set_organization_features(actor, foreign_id, &[], &off);
+    let taken = Organizations::new(catalog).set_features(actor, foreign_id, &[], &off);
     taken.await.unwrap();
     let asks = |refused: Result<(), ChangeError>| {
         let refused = refused.unwrap_err();
@@ -149,22 +159,28 @@ async fn what_an_error_asks_for_is_possible_without_the_feature(database: TestDa
         assert!(said.contains("set is_global to false first"), "{said}");
         assert!(!said.contains("true"), "{said}");
     };
-    asks(catalog.delete_plugin(operator(&fixture), id).await);
-    asks(catalog.delete_organization(actor, foreign_id).await);
-    let withdrawn = catalog.update_plugin(operator(&fixture), id, local()).await;
+    asks(Plugins::new(catalog).delete(operator(&fixture), id).await);
+    asks(Organizations::new(catalog).delete(actor, foreign_id).await);
+    let withdrawn = Plugins::new(catalog)
+        .update(operator(&fixture), id, local())
+        .await;
     withdrawn.unwrap();
     clean_up(&fixture).await;
-    catalog.delete_plugin(foreign(&fixture), id).await.unwrap();
-    let deleted = catalog.delete_organization(actor, foreign_id).await;
+    Plugins::new(catalog)
+        .delete(foreign(&fixture), id)
+        .await
+        .unwrap();
+    let deleted = Organizations::new(catalog).delete(actor, foreign_id).await;
     deleted.unwrap();
 }
 
 /// Shown configuration of the only used plugin.
 async fn shown(fixture: &Fixture) -> Value {
-    let exporting =
-        fixture
-            .catalog
-            .list_exporting_plugins(fixture.organization_id, PluginFamily::Plugins, ALL);
+    let exporting = Plugins::new(&fixture.catalog).list_exporting(
+        fixture.organization_id,
+        PluginFamily::Plugins,
+        ALL,
+    );
     exporting.await.unwrap().rows[0].shown_config()
 }
 
@@ -179,7 +195,9 @@ async fn a_secret_stays_secret_whatever_the_schema_becomes(database: TestDatabas
     };
     let secret = json!([{"key": "token", "secret": true}, {"key": "url"}]);
     let writer = writer_in(&fixture, PluginFamily::Plugins);
-    let changed = catalog.update_plugin(writer, id, schema(secret)).await;
+    let changed = Plugins::new(catalog)
+        .update(writer, id, schema(secret))
+        .await;
     changed.unwrap();
     let values = json!({"token": "hunter2", "url": "u"});
     let added = catalog.configure_plugin(id, project_id, ENABLED, values, Some(&["token"]));
@@ -193,17 +211,17 @@ async fn a_secret_stays_secret_whatever_the_schema_becomes(database: TestDatabas
         json!([{"key": "token"}, {"key": "url"}]),
     ];
     for edit in edits {
-        let changed = catalog.update_plugin(writer, id, schema(edit)).await;
+        let changed = Plugins::new(catalog).update(writer, id, schema(edit)).await;
         changed.unwrap();
         assert_eq!(shown(&fixture).await, hidden);
     }
     let changes = files(&[("plugin.json", Some(manifest))]);
-    let written = catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
+    let written = Plugins::new(catalog).update_source(writer, id, PluginFields::default(), changes);
     written.await.unwrap();
     assert_eq!(shown(&fixture).await, hidden);
     let nothing = json!({"token": "********", "url": "********"});
     for edit in [json!({}), json!("free-form")] {
-        let changed = catalog.update_plugin(writer, id, schema(edit)).await;
+        let changed = Plugins::new(catalog).update(writer, id, schema(edit)).await;
         changed.unwrap();
         assert_eq!(shown(&fixture).await, nothing, "the schema says nothing");
     }
@@ -217,7 +235,7 @@ async fn all_values_from_older_schemas_count_as_secrets(database: TestDatabase) 
         config_schema: Some(json!([{"key": "key"}])),
         ..PluginFields::default()
     };
-    let changed = fixture.catalog.update_plugin(writer, id, fields);
+    let changed = Plugins::new(&fixture.catalog).update(writer, id, fields);
     changed.await.unwrap();
     let (project_id, values) = (fixture.project_id, json!({"key": "v"}));
     let added = fixture

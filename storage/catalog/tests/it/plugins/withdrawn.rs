@@ -4,8 +4,9 @@ use super::{COMMAND_LINE, code_of, create, files, foreign, named, writer_in};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    Activity, ActivityFilter, ActivityScope, Actor, Catalog, ChangeError, PageRequest,
-    PluginFamily, PluginFields, PluginWriter, ProjectId,
+    Activity, ActivityFilter, ActivityLog, ActivityScope, Actor, Catalog, ChangeError, Cleanup,
+    Organizations, PageRequest, PluginFamily, PluginFields, PluginWriter, Plugins, ProjectId,
+    Projects,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -45,24 +46,25 @@ fn operator(fixture: &Fixture) -> PluginWriter<'_> {
 async fn global(fixture: &Fixture, name: &str) -> i64 {
     let mut new = named(name);
     new.fields.is_global = Some(true);
-    let made = fixture.catalog.create_plugin(operator(fixture), new);
+    let made = Plugins::new(&fixture.catalog).create(operator(fixture), new);
     made.await.unwrap().plugin.id
 }
 
 async fn withdraw(fixture: &Fixture, plugin: i64) {
     let fields = global_is(false);
-    let changed = fixture
-        .catalog
-        .update_plugin(operator(fixture), plugin, fields);
+    let changed = Plugins::new(&fixture.catalog).update(operator(fixture), plugin, fields);
     changed.await.unwrap();
 }
 
 /// Organization with a project.
 async fn organization(fixture: &Fixture, name: &str) -> (Uuid, ProjectId) {
     let system = Actor::system();
-    let made = fixture.catalog.create_organization(&system, name, None);
+    let made = Organizations::new(&fixture.catalog).create(&system, name, None);
     let id = made.await.unwrap().id;
-    let projects = fixture.catalog.list_projects(Some(id)).await.unwrap();
+    let projects = Projects::new(&fixture.catalog)
+        .list_all(Some(id))
+        .await
+        .unwrap();
     (id, ProjectId(projects[0].id))
 }
 
@@ -82,7 +84,7 @@ async fn count(database: &TestDatabase, rows: &str) -> u64 {
 
 async fn is_seen(fixture: &Fixture, plugin: i64) -> bool {
     let (here, family) = (fixture.organization_id, PluginFamily::Plugins);
-    let seen = fixture.catalog.plugin(here, family, plugin);
+    let seen = Plugins::new(&fixture.catalog).get(here, family, plugin);
     seen.await.unwrap().is_some()
 }
 
@@ -90,7 +92,7 @@ async fn is_seen(fixture: &Fixture, plugin: i64) -> bool {
 async fn pieces(catalog: &Catalog) -> Vec<u64> {
     let mut pieces = Vec::new();
     loop {
-        match catalog.delete_leftovers().await.unwrap() {
+        match Cleanup::new(catalog).delete_leftovers().await.unwrap() {
             0 => return pieces,
             rows => pieces.push(rows),
         }
@@ -107,29 +109,32 @@ async fn a_withdrawn_plugin_is_gone_at_once_and_removed_with_an_entry_in_the_log
         let plugin = global(&fixture, way).await;
         let config = configure(&fixture, plugin, fixture.project_id).await;
         configure(&fixture, plugin, fixture.foreign_project_id).await;
-        assert!(!catalog.has_leftovers().await.unwrap());
+        assert!(!Cleanup::new(catalog).has_leftovers().await.unwrap());
         let done = match way {
             "update" => {
-                let done = catalog.update_plugin(operator, plugin, fields());
+                let done = Plugins::new(catalog).update(operator, plugin, fields());
                 done.await.map(drop)
             }
             "upgrade" => {
-                let done = catalog.upgrade_plugin(operator, plugin, fields(), None);
+                let done = Plugins::new(catalog).upgrade(operator, plugin, fields(), None);
                 done.await.map(drop)
             }
             _ => {
                 let changes = files(&[("a.js", Some("a"))]);
-                let done = catalog.update_plugin_source(operator, plugin, fields(), changes);
+                let done = Plugins::new(catalog).update_source(operator, plugin, fields(), changes);
                 done.await.map(drop)
             }
         };
         done.unwrap();
         assert!(!is_seen(&fixture, plugin).await, "{way}");
-        assert!(catalog.has_leftovers().await.unwrap());
-        let refused = catalog.delete_plugin(operator, plugin).await.unwrap_err();
+        assert!(Cleanup::new(catalog).has_leftovers().await.unwrap());
+        let refused = Plugins::new(catalog)
+            .delete(operator, plugin)
+            .await
+            .unwrap_err();
         assert!(matches!(refused, ChangeError::Unavailable(_)), "{way}");
         assert_eq!(pieces(catalog).await, [1, 1], "the last one is the mark");
-        assert!(!catalog.has_leftovers().await.unwrap());
+        assert!(!Cleanup::new(catalog).has_leftovers().await.unwrap());
         let newest = fixture
             .activity(ActivityScope::PluginConfig)
             .await
@@ -143,8 +148,8 @@ async fn a_withdrawn_plugin_is_gone_at_once_and_removed_with_an_entry_in_the_log
             1,
             "the owner goes on using it"
         );
-        catalog
-            .delete_plugin(foreign(&fixture), plugin)
+        Plugins::new(catalog)
+            .delete(foreign(&fixture), plugin)
             .await
             .unwrap();
         pieces(catalog).await;
@@ -153,8 +158,11 @@ async fn a_withdrawn_plugin_is_gone_at_once_and_removed_with_an_entry_in_the_log
     let own = writer_in(&fixture, PluginFamily::Plugins);
     let id = create(own, &fixture, "Own").await.plugin.id;
     configure(&fixture, id, fixture.project_id).await;
-    catalog.update_plugin(own, id, fields()).await.unwrap();
-    catalog.delete_plugin(own, id).await.unwrap();
+    Plugins::new(catalog)
+        .update(own, id, fields())
+        .await
+        .unwrap();
+    Plugins::new(catalog).delete(own, id).await.unwrap();
 }
 
 /// Adds projects to the first organization, and a plugin to each project of it.
@@ -192,7 +200,7 @@ async fn configurations_are_deleted_in_pieces_of_one_organization_each(database:
         "nothing but a mark was written"
     );
     // The next process goes on from the database alone.
-    let first = catalog.delete_leftovers().await.unwrap();
+    let first = Cleanup::new(catalog).delete_leftovers().await.unwrap();
     catalog.close().await.unwrap();
     let next = Catalog::open(database.url()).await.unwrap();
     let mut all = pieces(&next).await;
@@ -211,7 +219,7 @@ async fn configurations_are_deleted_in_pieces_of_one_organization_each(database:
             limit: 1_000,
             offset: 0,
         };
-        let log = next.list_activity(&filter, page).await.unwrap();
+        let log = ActivityLog::new(&next).list(&filter, page).await.unwrap();
         assert_eq!((log.count, log.rows.len() as u64), (entries, entries));
     }
 }
@@ -222,18 +230,21 @@ async fn a_plugin_that_is_global_again_stays_in_the_projects_of_others(database:
     let plugin = global(&fixture, "Shared").await;
     configure(&fixture, plugin, fixture.project_id).await;
     withdraw(&fixture, plugin).await;
-    let again = catalog.update_plugin(operator(&fixture), plugin, global_is(true));
+    let again = Plugins::new(catalog).update(operator(&fixture), plugin, global_is(true));
     again.await.unwrap();
     assert_eq!(pieces(catalog).await, [1], "the mark");
     assert!(is_seen(&fixture, plugin).await);
     assert_eq!(count(&database, "plugin_configs").await, 1);
     // Before anything was cleaned up, it is withdrawn for the second time.
     for is_global in [false, true, false] {
-        let changed = catalog.update_plugin(operator(&fixture), plugin, global_is(is_global));
+        let changed =
+            Plugins::new(catalog).update(operator(&fixture), plugin, global_is(is_global));
         changed.await.unwrap();
     }
     assert_eq!(pieces(catalog).await, [1, 1]);
-    let deleted = catalog.delete_plugin(operator(&fixture), plugin).await;
+    let deleted = Plugins::new(catalog)
+        .delete(operator(&fixture), plugin)
+        .await;
     deleted.unwrap();
 }
 
@@ -249,7 +260,9 @@ async fn plugins_are_withdrawn_while_their_users_are_deleted(database: TestDatab
                 let fixture = fixture.clone();
                 changes.spawn(async move {
                     let system = Actor::system();
-                    fixture.catalog.delete_organization(&system, user).await
+                    Organizations::new(&fixture.catalog)
+                        .delete(&system, user)
+                        .await
                 });
             }
         }
@@ -257,19 +270,26 @@ async fn plugins_are_withdrawn_while_their_users_are_deleted(database: TestDatab
         changes.spawn(async move {
             let catalog = &cleaner.catalog;
             let fields = global_is(false);
-            let withdrawn = catalog.update_plugin(operator(&cleaner), plugin, fields);
+            let withdrawn = Plugins::new(catalog).update(operator(&cleaner), plugin, fields);
             withdrawn.await?;
             // The process with the lease, while the others go on.
             for _ in 0..4 {
-                catalog.delete_leftovers().await?;
+                Cleanup::new(catalog).delete_leftovers().await?;
             }
             Ok(())
         });
         for outcome in changes.join_all().await {
             outcome.unwrap();
         }
-        while fixture.catalog.has_leftovers().await.unwrap() {
-            fixture.catalog.delete_leftovers().await.unwrap();
+        while Cleanup::new(&fixture.catalog)
+            .has_leftovers()
+            .await
+            .unwrap()
+        {
+            Cleanup::new(&fixture.catalog)
+                .delete_leftovers()
+                .await
+                .unwrap();
         }
         let uses = format!("plugin_configs WHERE plugin_id = {plugin}");
         assert_eq!(count(&database, &uses).await, 0);
@@ -297,11 +317,13 @@ async fn a_withdrawn_plugin_goes_before_all_other_leftovers(database: TestDataba
     }
     withdraw(&fixture, plugin).await;
     for left in [1, 0] {
-        assert_eq!(catalog.delete_leftovers().await.unwrap(), 1);
+        assert_eq!(Cleanup::new(catalog).delete_leftovers().await.unwrap(), 1);
         assert_eq!(count(&database, "plugin_configs").await, 0);
         assert_eq!(count(&database, "withdrawn_plugins").await, left, "marks");
     }
-    let deleted = catalog.delete_plugin(operator(&fixture), plugin).await;
+    let deleted = Plugins::new(catalog)
+        .delete(operator(&fixture), plugin)
+        .await;
     deleted.unwrap();
     let pieces = pieces(catalog).await;
     assert!(pieces.starts_with(&[2_000, 100]), "{pieces:?}");
@@ -315,20 +337,30 @@ async fn uses_of_a_plugin_without_a_mark_are_found_and_deleted(database: TestDat
         configure(&fixture, plugin, fixture.project_id).await;
         configure(&fixture, plugin, fixture.foreign_project_id).await;
     }
-    assert_eq!(catalog.mark_withdrawn_plugins().await.unwrap(), 0);
+    assert_eq!(
+        Cleanup::new(catalog)
+            .mark_withdrawn_plugins()
+            .await
+            .unwrap(),
+        0
+    );
     // As a process of an earlier version withdraws it.
     let unmarked = format!("UPDATE plugins SET is_global = false WHERE id = {plugin}");
     database.execute(&unmarked).await.unwrap();
-    assert!(!catalog.has_leftovers().await.unwrap());
-    let refused = catalog.delete_plugin(operator(&fixture), plugin).await;
+    assert!(!Cleanup::new(catalog).has_leftovers().await.unwrap());
+    let refused = Plugins::new(catalog)
+        .delete(operator(&fixture), plugin)
+        .await;
     assert!(matches!(refused, Err(ChangeError::Unavailable(_))));
     for marked in [1, 0] {
-        let found = catalog.mark_withdrawn_plugins().await;
+        let found = Cleanup::new(catalog).mark_withdrawn_plugins().await;
         assert_eq!(found.unwrap(), marked);
     }
     assert_eq!(pieces(catalog).await, [1, 1], "the last one is the mark");
     assert_eq!(count(&database, "plugin_configs").await, 3);
-    let deleted = catalog.delete_plugin(operator(&fixture), plugin).await;
+    let deleted = Plugins::new(catalog)
+        .delete(operator(&fixture), plugin)
+        .await;
     deleted.unwrap();
 }
 
@@ -388,14 +420,15 @@ async fn configurations_that_earlier_versions_left_are_deleted_after_the_upgrade
                 WHERE is_global OR projects.organization_id = plugins.organization_id";
     assert_eq!(count(&database, kept).await, 3);
     assert_eq!(count(&database, "plugin_configs").await, 3);
-    let deleted = catalog.delete_organization(&COMMAND_LINE, organization_id(&catalog).await);
+    let deleted =
+        Organizations::new(&catalog).delete(&COMMAND_LINE, organization_id(&catalog).await);
     let refused = deleted.await.unwrap_err();
     assert_eq!(code_of(&refused), (None, "invalid_input"));
 }
 
 /// Id of the organization that owns the plugins.
 async fn organization_id(catalog: &Catalog) -> Uuid {
-    let all = catalog.list_organizations().await.unwrap();
+    let all = Organizations::new(catalog).list_all().await.unwrap();
     let owner = all.iter().find(|organization| organization.slug == "owner");
     owner.unwrap().id
 }

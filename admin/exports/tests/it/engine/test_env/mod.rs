@@ -7,9 +7,9 @@ mod waiting;
 use async_trait::async_trait;
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
-    DestinationType, ExportInterval, ExportPlace, NewBatchExport, NodeStarts, ProjectId, Published,
-    SecretKey, UtcTime, Watermarks,
+    Actor, Backfills, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
+    DestinationType, ExportInterval, ExportPlace, NewBatchExport, NodeStarts, Nodes, ProjectId,
+    Published, SecretKey, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
@@ -73,8 +73,8 @@ impl TestEnv {
         settings.database.clone_from(&name);
         let clickhouse = ClickHouse::new(&settings);
         clickhouse.migrate().await.unwrap();
-        catalog
-            .register_ingest_node(NODE, "host", &NodeStarts::default())
+        Nodes::new(&catalog)
+            .register(NODE, "host", &NodeStarts::default())
             .await
             .unwrap();
         Self {
@@ -235,9 +235,8 @@ impl TestEnv {
     pub async fn pass(&self, arrived: i64) {
         let at = UtcTime(NOW.0 + arrived);
         let starts = NodeStarts::default();
-        let published = self
-            .catalog
-            .publish_watermarks(NODE, &starts, Some(Watermarks::of(at)))
+        let published = Nodes::new(&self.catalog)
+            .publish(NODE, &starts, Some(Watermarks::of(at)))
             .await;
         assert_eq!(published.unwrap(), Published::Done);
     }
@@ -253,9 +252,7 @@ impl TestEnv {
             start_at: start.map(at),
             end_at: end.map(at),
         };
-        let asked = self
-            .catalog
-            .start_export_backfill(&self.actor, self.place, export_id, range);
+        let asked = Backfills::new(&self.catalog).start(&self.actor, self.place, export_id, range);
         asked.await.unwrap().id
     }
 

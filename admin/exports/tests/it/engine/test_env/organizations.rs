@@ -2,8 +2,8 @@
 
 use super::TestEnv;
 use millrace_catalog::{
-    BatchExport, BatchExportRun, DestinationLimits, ExportPlace, ExportWriter, NewBatchExport,
-    PageRequest, ProjectId, RunFilter, RunOrder,
+    BatchExport, BatchExportRun, BatchExports, DestinationLimits, ExportPlace, ExportRuns,
+    ExportWriter, NewBatchExport, Organizations, PageRequest, ProjectId, RunFilter, RunOrder,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 impl TestEnv {
     /// Creates an organization with a project.
     pub async fn organization(&self, name: &str) -> ExportPlace {
-        let made = self.catalog.create_organization(&self.actor, name, None);
+        let made = Organizations::new(&self.catalog).create(&self.actor, name, None);
         ExportPlace {
             organization_id: made.await.unwrap().id,
             project_id: None,
@@ -20,7 +20,7 @@ impl TestEnv {
 
     /// Creates an export of an organization.
     pub async fn make_at(&self, place: ExportPlace, new: NewBatchExport) -> BatchExport {
-        let made = self.catalog.create_batch_export(self.writer(place), new);
+        let made = BatchExports::new(&self.catalog).create(self.writer(place), new);
         made.await.unwrap().export
     }
 
@@ -47,9 +47,7 @@ impl TestEnv {
             limit: 1_000,
             offset: 0,
         };
-        let listed = self
-            .catalog
-            .list_export_runs(place, export_id, filter, page);
+        let listed = ExportRuns::new(&self.catalog).list(place, export_id, filter, page);
         listed.await.unwrap().unwrap().rows
     }
 

@@ -1,27 +1,26 @@
 //! Pauses and new intervals of exports.
 
 use super::TestEnv;
-use millrace_catalog::{BatchExportChange, ExportInterval};
+use millrace_catalog::{BatchExportChange, BatchExports, ExportInterval};
 use uuid::Uuid;
 
 impl TestEnv {
     pub async fn is_paused(&self, export_id: Uuid) -> bool {
-        let found = self.catalog.batch_export(self.place, export_id).await;
+        let found = BatchExports::new(&self.catalog)
+            .get(self.place, export_id)
+            .await;
         found.unwrap().unwrap().export.paused
     }
 
     pub async fn pause(&self, export_id: Uuid) {
-        let paused = self
-            .catalog
-            .pause_batch_export(&self.actor, self.place, export_id);
+        let paused = BatchExports::new(&self.catalog).pause(&self.actor, self.place, export_id);
         paused.await.unwrap();
     }
 
     /// Resumes an export with a backfill of what was missed; returns the backfill's id.
     pub async fn unpause(&self, export_id: Uuid) -> Uuid {
-        let unpaused = self
-            .catalog
-            .unpause_batch_export(&self.actor, self.place, export_id, true);
+        let unpaused =
+            BatchExports::new(&self.catalog).unpause(&self.actor, self.place, export_id, true);
         unpaused.await.unwrap().backfill.unwrap().id
     }
 
@@ -31,7 +30,7 @@ impl TestEnv {
             ..BatchExportChange::default()
         };
         let writer = self.writer(self.place);
-        let changed = self.catalog.update_batch_export(writer, export_id, change);
+        let changed = BatchExports::new(&self.catalog).update(writer, export_id, change);
         changed.await.unwrap();
     }
 }

@@ -2,7 +2,8 @@
 
 use super::TestEnv;
 use millrace_catalog::{
-    BatchExportBackfill, BatchExportRun, ExportLogFilter, ExportPlace, PageRequest, RunStatus,
+    Backfills, BatchExportBackfill, BatchExportRun, ExportLogFilter, ExportLogs, ExportPlace,
+    PageRequest, RunStatus,
 };
 use millrace_exports::engine::Notice;
 use std::collections::BTreeSet;
@@ -91,9 +92,8 @@ impl TestEnv {
         };
         let seen = async {
             loop {
-                let lines = self
-                    .catalog
-                    .list_export_logs(self.place, export_id, &filter, page);
+                let lines =
+                    ExportLogs::new(&self.catalog).list(self.place, export_id, &filter, page);
                 if is_so(lines.await.unwrap().unwrap().count) {
                     return;
                 }
@@ -118,7 +118,9 @@ impl TestEnv {
     ) -> RunStatus {
         let ended = async {
             loop {
-                let seen = self.catalog.export_backfill(place, export_id, id).await;
+                let seen = Backfills::new(&self.catalog)
+                    .get(place, export_id, id)
+                    .await;
                 let status = seen.unwrap().unwrap().status;
                 if !status.is_open() {
                     return status;
@@ -132,7 +134,7 @@ impl TestEnv {
 
     /// Reads a backfill.
     pub async fn backfill_of(&self, export_id: Uuid, id: Uuid) -> BatchExportBackfill {
-        let seen = self.catalog.export_backfill(self.place, export_id, id);
+        let seen = Backfills::new(&self.catalog).get(self.place, export_id, id);
         seen.await.unwrap().unwrap()
     }
 

@@ -44,7 +44,6 @@ impl TestEnv {
             synced: synced_receiver,
             shipped,
             updates_shipped: watch::channel(Position::FIRST).0,
-            retention: Arc::default(),
             recovery,
         };
         let env = Self {

@@ -1,0 +1,287 @@
+//! Renews the quota leases of a node with the catalog: every second, and for requests that wait.
+
+use super::lease::{Cause, QuotaLease};
+use super::project::Project;
+use super::refusal::{CatalogDecision, ImportRefusal};
+use crate::metrics;
+use millrace_catalog::{Catalog, ImportQuotas, LeaseDecision, LeaseReport};
+use millrace_pipeline::ImportReservation;
+use millrace_rows::{Clock, ProjectId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::{Mutex, Notify, OnceCell, Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, timeout};
+use uuid::Uuid;
+
+/// Interval in which the catalog is told what was counted.
+const TICK_EVERY: Duration = Duration::from_secs(1);
+/// Time that the catalog may take.
+const CATALOG_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time that the catalog may take when the process is about to end.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
+/// Calls to the catalog at a time; it has connections for other work as well.
+const CALLS_MAX: usize = 4;
+/// Requests of one project that wait for the catalog at a time.
+const WAITERS_MAX: usize = 1_024;
+
+/// Handle to the lease renewer while it runs.
+#[derive(Debug)]
+pub struct RunningImportQuota {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl RunningImportQuota {
+    /// Longest time of a stop: two questions to the catalog may be under way, before it is told the
+    /// last counts.
+    pub const STOP_TIME_MAX: Duration = CATALOG_TIMEOUT
+        .saturating_mul(2)
+        .saturating_add(CLOSE_GRACE);
+
+    /// Waits until the lease renewer fails, after which no import is counted any more. Not to be
+    /// called again after that.
+    pub async fn failed(&mut self) -> String {
+        match (&mut self.task).await {
+            Err(error) => format!("imports are no longer counted: {error}"),
+            Ok(()) => "imports are no longer counted".to_owned(),
+        }
+    }
+
+    /// Reports the last events that were counted, and gives the leases back. To be called when no
+    /// request is under way any more and all commits have ended.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        if self.task.await.is_err() {
+            tracing::error!("the lease renewer of imports panicked");
+        }
+    }
+
+    /// Ends without a report, as a killed process does.
+    #[cfg(test)]
+    pub(super) async fn abort(self) {
+        self.task.abort();
+        assert!(self.task.await.is_err());
+    }
+}
+
+/// Project with its lease.
+#[derive(Debug)]
+pub struct LeasedProject {
+    pub project: Project,
+    /// Locked while the catalog is asked, so that requests queue up.
+    pub lease: Mutex<QuotaLease>,
+    /// Permits to wait for the catalog.
+    waiters: Arc<Semaphore>,
+}
+
+/// Lease renewer of this node, with the projects that imported something since the start.
+pub struct LeaseRenewer {
+    catalog: Catalog,
+    node: String,
+    clock: Arc<dyn Clock>,
+    /// Random id of this start, which holds the leases.
+    holder: Uuid,
+    /// Set once the catalog knows of this start.
+    started: OnceCell<()>,
+    calls: Semaphore,
+    projects: RwLock<BTreeMap<ProjectId, Arc<LeasedProject>>>,
+    /// Notified when a lease is nearly used up.
+    refill: Notify,
+    is_failing: AtomicBool,
+}
+
+impl fmt::Debug for LeaseRenewer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseRenewer")
+            .field("projects", &self.projects)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl LeaseRenewer ===
+
+impl LeaseRenewer {
+    /// Starts the renewer on the runtime of the caller, which is the catalog's.
+    pub fn start(
+        catalog: Catalog,
+        node: String,
+        clock: Arc<dyn Clock>,
+    ) -> (Arc<Self>, RunningImportQuota) {
+        let renewer = Arc::new(Self {
+            catalog,
+            node,
+            clock,
+            holder: Uuid::new_v4(),
+            started: OnceCell::new(),
+            calls: Semaphore::new(CALLS_MAX),
+            projects: RwLock::default(),
+            refill: Notify::default(),
+            is_failing: AtomicBool::default(),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let task = tokio::spawn(Arc::clone(&renewer).run(stopped));
+        (renewer, RunningImportQuota { stop, task })
+    }
+
+    /// Finds or adds a project.
+    pub fn project(&self, id: ProjectId) -> Arc<LeasedProject> {
+        let known = self.projects.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(project) = known.get(&id) {
+            return Arc::clone(project);
+        }
+        drop(known);
+        let projects = self.projects.write();
+        let mut projects = projects.unwrap_or_else(PoisonError::into_inner);
+        let new = || {
+            Arc::new(LeasedProject {
+                project: Project::new(id, Arc::clone(&self.clock)),
+                lease: Mutex::new(QuotaLease::new()),
+                waiters: Arc::new(Semaphore::new(WAITERS_MAX)),
+            })
+        };
+        Arc::clone(projects.entry(id).or_insert_with(new))
+    }
+
+    /// Has nearly used leases refilled soon.
+    pub fn refill_soon(&self) {
+        self.refill.notify_one();
+    }
+
+    /// Admits a request that finds too few tokens. On the runtime of the catalog, as it has the
+    /// connections; a request that is cancelled meanwhile drops its reservation.
+    pub fn spawn_admit(
+        self: &Arc<Self>,
+        leased: Arc<LeasedProject>,
+        events: u64,
+    ) -> Result<JoinHandle<Result<ImportReservation, ImportRefusal>>, ImportRefusal> {
+        let permit = Arc::clone(&leased.waiters).try_acquire_owned();
+        let permit = permit.map_err(|_| ImportRefusal::Unavailable)?;
+        let renewer = Arc::clone(self);
+        Ok(self.catalog.runtime().spawn(async move {
+            let admitted = renewer.admit(&leased, events).await;
+            drop(permit);
+            admitted
+        }))
+    }
+
+    async fn admit(
+        &self,
+        leased: &LeasedProject,
+        events: u64,
+    ) -> Result<ImportReservation, ImportRefusal> {
+        let project = &leased.project;
+        let mut lease = leased.lease.lock().await;
+        loop {
+            // Those who waited before may have left enough, or know that there is not.
+            if let Some(reservation) = project.reserve(events) {
+                return Ok(reservation);
+            }
+            if let Some(refusal) = project.refusal(events) {
+                return Err(refusal);
+            }
+            self.renew(project, &mut lease, Cause::Request(events))
+                .await;
+        }
+    }
+
+    /// Runs until it is told to stop.
+    async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut ticks = tokio::time::interval(TICK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let cause = tokio::select! {
+                _ = ticks.tick() => Cause::Tick,
+                () = self.refill.notified() => Cause::Refill,
+                _ = stop.wait_for(|stops| *stops) => break,
+            };
+            if let Err(reason) = self.begin().await {
+                self.failed(&reason);
+            }
+            metrics::historical_held(self.renew_all(cause).await);
+        }
+        self.is_failing.store(false, Ordering::Relaxed);
+        let closed = timeout(CLOSE_GRACE, self.renew_all(Cause::Stop)).await;
+        if closed.is_err() || self.is_failing.load(Ordering::Relaxed) {
+            tracing::warn!(
+                "the last imported events are not counted and their leases not given back, as the \
+                 catalog was not told"
+            );
+        }
+    }
+
+    /// Renews the leases of all projects; returns the events that this node holds.
+    async fn renew_all(self: &Arc<Self>, cause: Cause) -> i64 {
+        let projects: Vec<_> = {
+            let known = self.projects.read().unwrap_or_else(PoisonError::into_inner);
+            known.values().cloned().collect()
+        };
+        let mut renewals = JoinSet::new();
+        for leased in projects {
+            let renewer = Arc::clone(self);
+            renewals.spawn(async move {
+                let mut lease = leased.lease.lock().await;
+                renewer.renew(&leased.project, &mut lease, cause).await;
+                lease.held(&leased.project)
+            });
+        }
+        renewals.join_all().await.into_iter().sum()
+    }
+
+    /// Renews the lease of a project, if there is anything to report.
+    async fn renew(&self, project: &Project, lease: &mut QuotaLease, cause: Cause) {
+        let Some(lease_report) = lease.report(project, cause) else {
+            return;
+        };
+        match self.ask(project.id, lease_report).await {
+            Ok(decision) => {
+                if self.is_failing.swap(false, Ordering::Relaxed) {
+                    tracing::info!("imports are taken and counted again");
+                }
+                lease.apply(project, lease_report, decision);
+            }
+            Err(reason) => {
+                // Requests that wait are refused, and try again later.
+                project.note(CatalogDecision::new(None));
+                self.failed(&reason);
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        id: ProjectId,
+        lease_report: LeaseReport,
+    ) -> Result<Option<LeaseDecision>, String> {
+        let asked = async {
+            // It is never closed.
+            let _permit = self.calls.acquire().await;
+            self.begin().await?;
+            let renewed =
+                ImportQuotas::new(&self.catalog).renew_lease(self.holder, id, lease_report);
+            renewed.await.map_err(|error| error.to_string())
+        };
+        let answer = timeout(CATALOG_TIMEOUT, asked).await;
+        answer.unwrap_or_else(|_| Err("it does not answer".to_owned()))
+    }
+
+    /// Tells the catalog of this start, once.
+    async fn begin(&self) -> Result<(), String> {
+        let tell = || ImportQuotas::new(&self.catalog).start(&self.node);
+        let begun = timeout(CATALOG_TIMEOUT, self.started.get_or_try_init(tell)).await;
+        match begun {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("it does not answer".to_owned()),
+        }
+    }
+
+    fn failed(&self, reason: &str) {
+        if !self.is_failing.swap(true, Ordering::Relaxed) {
+            tracing::error!("imports wait for the catalog: {reason}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Import quotas as leased token buckets: events are taken out of an approval when they are leased,
+//! and a lease expires.
+//!
+//! What nodes of earlier versions held goes back to the projects. Those that still run find their
+//! tables gone, so that no event is leased twice, and refuse imports until they are upgraded.
+
+use sea_orm::ConnectionTrait;
+use sea_orm_migration::schema::{big_integer, uuid};
+use sea_orm_migration::sea_query::{
+    ForeignKey, ForeignKeyAction, ForeignKeyCreateStatement, Index, Table,
+};
+use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0050_import_leases"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let mut approvals = Table::alter();
+        approvals
+            .table("historical_migrations")
+            .add_column(big_integer("events_leased").default(0));
+        manager.alter_table(approvals).await?;
+        quotas(manager).await?;
+        leases(manager).await?;
+        let connection = manager.get_connection();
+        for statement in [LEASED, QUOTAS] {
+            connection.execute_unprepared(statement).await?;
+        }
+        for table in [
+            "historical_slices",
+            "historical_allowances",
+            "historical_nodes",
+        ] {
+            let mut former = Table::drop();
+            former.table(table);
+            manager.drop_table(former).await?;
+        }
+        Ok(())
+    }
+}
+
+const LEASED: &str = "UPDATE historical_migrations SET events_leased = events_imported";
+const QUOTAS: &str = "INSERT INTO import_quotas (team_id, events_leased, events_imported, \
+     bucket_units, bucket_per_minute, bucket_at) SELECT team_id, events_unasked, events_unasked, \
+     bucket_units, bucket_per_minute, bucket_at FROM historical_allowances";
+
+async fn quotas(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    let mut table = Table::create();
+    table
+        .table("import_quotas")
+        .col(big_integer("team_id").primary_key())
+        .col(big_integer("events_leased"))
+        .col(big_integer("events_imported"))
+        .col(big_integer("bucket_units"))
+        .col(big_integer("bucket_per_minute"))
+        .col(big_integer("bucket_at"))
+        .foreign_key(&mut of_project("import_quotas"));
+    manager.create_table(table).await
+}
+
+async fn leases(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    let mut table = Table::create();
+    table
+        .table("import_leases")
+        .col(uuid("holder"))
+        .col(big_integer("team_id"))
+        .col(uuid("grant_id"))
+        .col(big_integer("events_counted"))
+        .col(big_integer("events_held"))
+        .col(big_integer("expires_at"))
+        .primary_key(Index::create().col("team_id").col("holder").col("grant_id"))
+        .foreign_key(&mut of_project("import_leases"));
+    manager.create_table(table).await
+}
+
+/// Foreign key to the project, which deletes the row with it.
+fn of_project(table: &'static str) -> ForeignKeyCreateStatement {
+    ForeignKey::create()
+        .from(table, "team_id")
+        .to("projects", "id")
+        .on_delete(ForeignKeyAction::Cascade)
+        .take()
+}
