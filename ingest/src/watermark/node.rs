@@ -227,7 +227,7 @@ impl Publisher {
         let mut published = (None, Instant::now());
         loop {
             let watermarks = self.next_watermarks(published.0).await;
-            let all = self.watermarks.borrow().all;
+            let all = self.watermarks.borrow().all();
             metrics::watermark_age(self.clock.now(), all.unwrap_or(started));
             let (before, at) = published;
             if watermarks == before && at.elapsed() < HEARTBEAT_EVERY {

@@ -7,13 +7,24 @@ use millrace_rows::Micros;
 /// known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeWatermarks {
-    /// Time of all rows: the watermark.
-    pub all: Option<Micros>,
-    /// Time of person updates; never before that of all rows.
-    pub updates: Option<Micros>,
+    all: Option<Micros>,
+    /// Never before `all`.
+    updates: Option<Micros>,
 }
 
 impl NodeWatermarks {
+    /// Time of all rows: the watermark.
+    #[must_use]
+    pub const fn all(&self) -> Option<Micros> {
+        self.all
+    }
+
+    /// Time of person updates; never before that of all rows.
+    #[must_use]
+    pub const fn updates(&self) -> Option<Micros> {
+        self.updates
+    }
+
     /// Records that all rows before a time are in ClickHouse.
     pub(super) fn pass_all(&mut self, time: Micros) {
         self.all = self.all.max(Some(time));
@@ -27,10 +38,10 @@ impl NodeWatermarks {
 
     /// Watermarks to be published: none before that of all rows is known.
     pub(super) fn known(&self) -> Option<Watermarks> {
-        let all = self.all?;
+        let (all, updates) = (self.all?, self.updates?);
         Some(Watermarks {
             all: UtcTime::from(all),
-            updates: UtcTime::from(self.updates.map_or(all, |updates| updates.max(all))),
+            updates: UtcTime::from(updates),
         })
     }
 }

@@ -262,12 +262,12 @@ impl TestEnv {
 
     /// Watermark of the node.
     pub fn watermark(&self) -> Option<Micros> {
-        self.watermarks.borrow().all
+        self.watermarks.borrow().all()
     }
 
     /// Watermark of the node's person updates.
     pub fn updates_watermark(&self) -> Option<Micros> {
-        self.watermarks.borrow().updates
+        self.watermarks.borrow().updates()
     }
 
     /// Waits until the watermark of person updates reaches this time.

@@ -203,7 +203,7 @@ pub(super) fn zstd(plain: &[u8]) -> Result<Vec<u8>> {
     zstd::encode_all(plain, 3).context("zstd")
 }
 
-fn lz64(plain: &[u8]) -> String {
+pub(super) fn lz64(plain: &[u8]) -> String {
     lz_str::compress_to_base64(&*String::from_utf8_lossy(plain))
 }
 

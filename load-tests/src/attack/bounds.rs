@@ -93,9 +93,12 @@ fn all(report: &Report) -> Vec<Bound> {
         freshness("API: p95 s", &report.answers),
         refused(
             "single events: refused %",
-            load(report, |phase| &phase.singles),
+            asked_load(report, |phase| &phase.singles),
         ),
-        refused("batches: refused %", load(report, |phase| &phase.batches)),
+        refused(
+            "batches: refused %",
+            asked_load(report, |phase| &phase.batches),
+        ),
         refused("persons: refused %", report.persons.answers),
         refused("exports: refused %", report.exports.answers),
         refused("API: refused %", report.answers.answers),
@@ -109,32 +112,49 @@ fn phases_of(report: &Report, kind: PhaseKind) -> impl Iterator<Item = &PhaseRep
     phases.filter(move |phase| phase.kind == kind)
 }
 
-/// Responses to a load under attack.
+/// Responses to a load under attack, in all rounds.
 fn load(report: &Report, kind: fn(&PhaseReport) -> &Latency) -> ResponseCounts {
-    let answers = phases_of(report, PhaseKind::Attack).map(|phase| kind(phase).answers);
+    sum(phases_of(report, PhaseKind::Attack), kind)
+}
+
+/// Responses to a load in the rounds that were asked for: the others last longer, and are there
+/// only since something was missing.
+fn asked_load(report: &Report, kind: fn(&PhaseReport) -> &Latency) -> ResponseCounts {
+    sum(asked(report, PhaseKind::Attack), kind)
+}
+
+fn sum<'a>(
+    phases: impl Iterator<Item = &'a PhaseReport>,
+    kind: fn(&PhaseReport) -> &Latency,
+) -> ResponseCounts {
+    let answers = phases.map(|phase| kind(phase).answers);
     answers.fold(ResponseCounts::default(), ResponseCounts::and)
+}
+
+/// Phases of the rounds that were asked for.
+fn asked(report: &Report, kind: PhaseKind) -> impl Iterator<Item = &PhaseReport> {
+    phases_of(report, kind).filter(|phase| !phase.is_extra)
 }
 
 fn latency(report: &Report, name: &'static str, kind: fn(&PhaseReport) -> &Latency) -> Bound {
     let p99 = |during| {
-        let figures: Vec<f64> = phases_of(report, during)
+        let figures: Vec<f64> = asked(report, during)
             .map(|phase| kind(phase).p99_ms)
             .collect();
         Spread::of(&figures).p50
     };
     let calm = p99(PhaseKind::Calm);
-    // A phase without accepted requests has a p99 of zero.
-    let is_served = phases_of(report, PhaseKind::Attack).all(|phase| kind(phase).answers.taken > 0);
+    // A phase without accepted requests has a p99 of zero, and kept them waiting past any bound.
+    let is_served = asked(report, PhaseKind::Attack).all(|phase| kind(phase).answers.taken > 0);
     Bound {
         name,
         calm,
-        attack: p99(PhaseKind::Attack),
-        max: (calm * P99_TIMES_MAX).max(P99_FLOOR_MS),
-        measured: if is_served {
-            load(report, kind).taken
-        } else {
-            0
+        attack: match is_served {
+            true => p99(PhaseKind::Attack),
+            false => f64::INFINITY,
         },
+        max: (calm * P99_TIMES_MAX).max(P99_FLOOR_MS),
+        measured: load(report, kind).taken,
     }
 }
 

@@ -5,7 +5,7 @@
 //! other work. It differs in each run, so a seed does not lead to the same bodies again: the report
 //! has each with its bytes, timed once more when the attack is over.
 
-use super::bombs::{bare_deflate, brotli, gzip, zstd};
+use super::bombs::{bare_deflate, brotli, gzip, lz64, zstd};
 use super::findings::{is_judged, lock};
 use super::http::{Client, Outcome, request};
 use super::mutate::Corpus;
@@ -44,9 +44,9 @@ const KEPT_MAX: usize = 8;
 const KEPT_BYTES_MAX: usize = 16 << 10;
 /// Bytes that a shorter body counts as: a connection and a head have their cost, too.
 const COUNTED_BYTES_MIN: usize = 1 << 10;
-/// Bytes of a text that is encoded, and of one in Brotli, whose compressor is slow.
+/// Bytes of a text that is encoded, and of one in Brotli or LZString, whose compressors are slow.
 const ENCODED_BYTES_MAX: usize = 256 << 10;
-const BROTLI_BYTES_MAX: usize = 32 << 10;
+const SLOW_BYTES_MAX: usize = 32 << 10;
 /// Number of times that a body is sent to know its time.
 const TIMES: usize = 3;
 /// Bytes of a body that are shown.
@@ -81,7 +81,8 @@ impl Mutation {
             "gzip" => gzip(text).ok(),
             "deflate" => gzip(text).ok().map(|gzip| bare_deflate(&gzip)),
             "zstd" => zstd(text).ok(),
-            "br" if text.len() <= BROTLI_BYTES_MAX => brotli(text).ok(),
+            "br" if text.len() <= SLOW_BYTES_MAX => brotli(text).ok(),
+            "lz64" if text.len() <= SLOW_BYTES_MAX => Some(lz64(text).into_bytes()),
             "base64" => Some(BASE64_STANDARD.encode(text).into_bytes()),
             _ => None,
         };
@@ -350,8 +351,9 @@ mod tests {
             ("br", true, true),
             ("zstd", true, true),
             ("deflate", true, true),
+            ("lz64", true, true),
             ("gzip", false, false),
-            ("lz64", true, false),
+            ("lz64", false, false),
             ("", true, false),
         ] {
             let mutation = Mutation {

@@ -259,6 +259,7 @@ mod tests {
             };
             report.phases.push(PhaseReport {
                 kind,
+                is_extra: false,
                 singles: latency,
                 batches: latency,
             });
@@ -296,6 +297,40 @@ mod tests {
             let report = report(calm_ms, attack_ms);
             assert_eq!(report.slow().len(), beyond, "{calm_ms} {attack_ms}");
             assert!(report.is_right(), "time is not what is right");
+        }
+    }
+
+    #[test]
+    fn an_extra_round_shows_that_somebody_is_served_and_is_not_timed() {
+        let extra = |taken, refused, p99_ms| {
+            let answers = ResponseCounts { taken, refused };
+            let latency = Latency {
+                answers,
+                p99_ms,
+                ..Latency::default()
+            };
+            PhaseReport {
+                kind: PhaseKind::Attack,
+                is_extra: true,
+                singles: latency,
+                batches: latency,
+            }
+        };
+        // Of the extra round: accepted, refused, and its latency.
+        for (taken, refused, p99_ms) in [(200, 0, 1.0), (1, 100, 60_000.0), (0, 0, 0.0)] {
+            for (attack_ms, beyond) in [(50.0, 0), (51.0, 2)] {
+                let mut report = report(1.0, attack_ms);
+                report.phases.push(extra(taken, refused, p99_ms));
+                assert_eq!(report.slow().len(), beyond, "{taken} {attack_ms}");
+            }
+            let mut report = report(1.0, 1.0);
+            let phase = &mut report.phases[1];
+            (phase.singles.answers, phase.batches.answers) = Default::default();
+            report.phases.push(extra(taken, refused, p99_ms));
+            assert_eq!(report.unserved().is_empty(), taken > 0, "{taken}");
+            let latencies = report.slow().into_iter();
+            let latencies = latencies.filter(|bound| bound.name.contains("p99"));
+            assert_eq!(latencies.count(), 2, "nobody was served in time: {taken}");
         }
     }
 

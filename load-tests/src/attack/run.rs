@@ -7,6 +7,7 @@
 
 use super::findings::Findings;
 use super::good_tenant::GoodTenant;
+use super::good_tenant::load::PhaseReport;
 use super::hostile::{AttackContext, Round};
 use super::options::Options;
 use super::phase::{CurrentPhase, PhaseKind};
@@ -101,7 +102,7 @@ impl Run<'_> {
 
     fn phase(&self, report: &mut Report, kind: PhaseKind, round: u32) -> Result<()> {
         self.current_phase.set(kind);
-        let is_extra = round >= self.options.rounds;
+        let is_extra = kind == PhaseKind::Attack && round >= self.options.rounds;
         let round = Round {
             number: round,
             duration: match kind {
@@ -127,7 +128,7 @@ impl Run<'_> {
             load()?
         };
         (self.say)(&phase.to_string());
-        report.phases.push(phase);
+        report.phases.push(PhaseReport { is_extra, ..phase });
         Ok(())
     }
 

@@ -109,6 +109,10 @@ impl ClickHouse {
                 if wanted.get(&identity).is_some_and(|at| at.0 <= event.at) {
                     wanted.remove(&identity);
                 }
+                // An event may have any number of versions: the others are not read.
+                if wanted.is_empty() {
+                    break;
+                }
             }
             Ok::<_, clickhouse::error::Error>(wanted.is_empty())
         };

@@ -201,8 +201,8 @@ impl ClickHouse {
             from = self.rejected_source(filter),
             rows_max = filter.rows_max,
         );
-        self.within_deadline(self.client.query_raw(&sql).fetch_all())
-            .await
+        let query = self.seeing_quorum(self.client.query_raw(&sql));
+        self.within_deadline(query.fetch_all()).await
     }
 
     /// Records that events were sent again, and accepted, at the time `now`.

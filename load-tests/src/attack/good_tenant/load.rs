@@ -23,6 +23,9 @@ pub struct PhaseReport {
     /// Kind of the phase. JSON reports call it `weather`.
     #[serde(rename = "weather")]
     pub kind: PhaseKind,
+    /// True for an attack beyond those asked for: it shows that somebody is served, and bounds on
+    /// time and refusals do not count it.
+    pub is_extra: bool,
     /// Latencies of single events.
     pub singles: Latency,
     /// Latencies of batches.
@@ -63,6 +66,7 @@ impl GoodTenant<'_> {
         let singles = singles.map_err(|_| anyhow!("a load panicked"))??;
         Ok(PhaseReport {
             kind,
+            is_extra: false,
             singles: self.judged("single events", &singles),
             batches: self.judged("batches", &batches?),
         })

@@ -1,6 +1,7 @@
 //! Random values of the API's schemas, sometimes of no schema.
 
 use super::context::HOSTILE_TEXT;
+use super::sample::resolved;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Map, Value, json};
@@ -16,9 +17,8 @@ pub(super) fn random_value(schemas: &Value, schema: &Value, depth: u8, rng: &mut
     if depth == 0 || rng.random_ratio(1, 12) {
         return odd(rng);
     }
-    if let Some(name) = schema.pointer("/$ref").and_then(Value::as_str) {
-        let name = name.rsplit('/').next().unwrap_or_default();
-        let named = schemas.get(name).unwrap_or(&Value::Null);
+    let named = resolved(schemas, schema);
+    if !std::ptr::eq(named, schema) {
         return random_value(schemas, named, depth - 1, rng);
     }
     for word in ["anyOf", "oneOf", "allOf", "enum"] {

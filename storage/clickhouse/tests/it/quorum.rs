@@ -118,44 +118,68 @@ async fn a_quorum_is_set_on_inserts_and_respected_by_reads() {
         let _ = rows.next().await;
         assert_eq!(asked.recv().unwrap().quorum(), of_reads, "{quorum:?}");
 
-        let key = RowKey {
-            id: Uuid::from_u128(1),
-            received_at: Micros(1),
-            index: None,
-        };
-        let keys = [key];
-        let find = |text: &str| asked.iter().find(|asked| asked.sql.contains(text)).unwrap();
-        let month = Month(202_611);
-        let present = clickhouse.any_present(Table::Events, month, &keys);
-        present.await.unwrap_err();
-        assert_eq!(find("toUUID").quorum(), of_reads, "{quorum:?}");
-        let counted = clickhouse.count_present(Table::Events, month, &keys);
-        counted.await.unwrap_err();
-        assert_eq!(find("uniqExact(uuid").quorum(), of_reads, "{quorum:?}");
-
-        let events = [EventVersion {
-            identity: EventIdentity::new(ProjectId(1), key.id, Micros(1), b"seen", b"somebody"),
-            created_at: key.received_at,
-        }];
-        let replaced = clickhouse.are_stored_or_replaced(month, &events);
-        replaced.await.unwrap_err();
-        assert_eq!(find("(team_id, uuid) IN").quorum(), of_reads, "{quorum:?}");
-
-        // Success is answered without proof, so that the copies are looked up.
-        let copied = clickhouse.copy_persons(PersonTable::DistinctIds, distinct_id());
-        copied.await.unwrap_err();
-        assert_eq!(find("INSERT INTO").quorum(), of_inserts, "{quorum:?}");
-        let count = find("uniqExact(team_id, distinct_id)");
-        assert_eq!(count.quorum(), of_reads, "{quorum:?}");
-
-        let resent = [rejected()];
-        let recorded = clickhouse.record_resent(&resent, Micros(1));
-        recorded.await.unwrap();
-        assert_eq!(find("INSERT INTO").quorum(), of_inserts, "{quorum:?}");
-        let listed = clickhouse.rejected(&RejectedFilter::default()).await;
-        assert!(listed.unwrap().is_empty());
-        assert_eq!(find("rejected_events").quorum(), of_reads, "{quorum:?}");
+        assert_lookups(&clickhouse, &asked, &of_reads).await;
+        assert_copies_and_records(&clickhouse, &asked, (&of_inserts, &of_reads)).await;
     }
+}
+
+/// Names and values of settings.
+type Expected = [(&'static str, &'static str)];
+
+/// Returns the next statement that has a text.
+fn find(asked: &Receiver<Asked>, text: &str) -> Asked {
+    asked.iter().find(|asked| asked.sql.contains(text)).unwrap()
+}
+
+/// Asserts that lookups of rows see what a quorum has.
+async fn assert_lookups(clickhouse: &ClickHouse, asked: &Receiver<Asked>, of_reads: &Expected) {
+    let key = RowKey {
+        id: Uuid::from_u128(1),
+        received_at: Micros(1),
+        index: None,
+    };
+    let (month, keys) = (Month(202_611), [key]);
+    let present = clickhouse.any_present(Table::Events, month, &keys);
+    present.await.unwrap_err();
+    assert_eq!(find(asked, "toUUID").quorum(), of_reads);
+    let counted = clickhouse.count_present(Table::Events, month, &keys);
+    counted.await.unwrap_err();
+    assert_eq!(find(asked, "uniqExact(uuid").quorum(), of_reads);
+
+    let events = [EventVersion {
+        identity: EventIdentity::new(ProjectId(1), key.id, Micros(1), b"seen", b"somebody"),
+        created_at: key.received_at,
+    }];
+    let replaced = clickhouse.are_stored_or_replaced(month, &events);
+    replaced.await.unwrap_err();
+    assert_eq!(find(asked, "(team_id, uuid) IN").quorum(), of_reads);
+}
+
+/// Asserts that copies of persons, and the record of events that were sent again, are written to a
+/// quorum, and that reads see them there.
+async fn assert_copies_and_records(
+    clickhouse: &ClickHouse,
+    asked: &Receiver<Asked>,
+    (of_inserts, of_reads): (&Expected, &Expected),
+) {
+    // Success is answered without proof, so that the copies are looked up.
+    let copied = clickhouse.copy_persons(PersonTable::DistinctIds, distinct_id());
+    copied.await.unwrap_err();
+    assert_eq!(find(asked, "INSERT INTO").quorum(), of_inserts);
+    let count = find(asked, "uniqExact(team_id, distinct_id)");
+    assert_eq!(count.quorum(), of_reads);
+
+    let resent = [rejected()];
+    let recorded = clickhouse.record_resent(&resent, Micros(1));
+    recorded.await.unwrap();
+    assert_eq!(find(asked, "INSERT INTO").quorum(), of_inserts);
+    let filter = RejectedFilter::default();
+    let listed = clickhouse.rejected(&filter).await;
+    assert!(listed.unwrap().is_empty());
+    assert_eq!(find(asked, "rejected_events").quorum(), of_reads);
+    let counts = clickhouse.rejected_counts(&filter).await;
+    assert!(counts.unwrap().is_empty());
+    assert_eq!(find(asked, "count() AS events").quorum(), of_reads);
 }
 
 /// RowBinary of a row of the persons of distinct ids.

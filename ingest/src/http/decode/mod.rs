@@ -1,0 +1,203 @@
+//! Decodes a body as it was sent to JSON.
+
+mod offloaded;
+#[cfg(test)]
+mod tests;
+
+use super::context::RequestContext;
+use crate::admission::budget::Share;
+use crate::offload::{ON_CORE_SENT_BYTES_MAX, OffloadSlot};
+use millrace_encoding::{
+    BodyBuf, BodyDecodeError, BodyDecoder, Boundary, Buffers, DecodeLimits, Decoder, Encoding,
+    Expansion, Hints, keys_at_beginning, said_bytes,
+};
+use millrace_parse::{ApiError, KeyLookup};
+use offloaded::{Tried, decode_offloaded};
+use std::cell::RefCell;
+
+/// Factor by which an event in parts may be larger than the largest event: past that it is refused
+/// as a whole, and not kept with the rejected ones, so that no mistake costs as much as a batch.
+const PARTS_PER_EVENT_MAX: usize = 4;
+
+/// Payload as it was sent, and how it is decoded.
+pub struct EncodedPayload {
+    pub bytes: BodyBuf,
+    pub kind: PayloadKind,
+    pub hints: Hints,
+}
+
+/// Kind of a payload.
+pub enum PayloadKind {
+    /// Body of a request.
+    Body,
+    /// Query parameter `data`.
+    Data,
+    /// Event in parts of so many bytes, at most.
+    Parts {
+        boundary: Boundary,
+        bytes_max: usize,
+    },
+}
+
+impl PayloadKind {
+    /// Kind of an event in parts, where the largest event has so many bytes.
+    pub const fn parts(boundary: Boundary, event_bytes_max: usize) -> Self {
+        Self::Parts {
+            boundary,
+            bytes_max: event_bytes_max * PARTS_PER_EVENT_MAX,
+        }
+    }
+}
+
+/// Payload after decoding.
+pub struct DecodedPayload {
+    pub json: BodyBuf,
+    /// Memory that it is accounted for.
+    pub share: Share,
+    /// Thread on which it was decoded, if that was not the core's.
+    pub offload: Option<OffloadSlot>,
+}
+
+/// Decodes a payload; `key` is its project's where the head names it.
+pub async fn decode(
+    request: &RequestContext<'_>,
+    sent: EncodedPayload,
+    key: Option<&str>,
+    mut share: Share,
+) -> Result<DecodedPayload, ApiError> {
+    let core = request.core;
+    let sent_bytes = sent.bytes.len();
+    let decoded_bytes_max = core.process.config.limits.decoded_bytes_max;
+    let expansion = Expansion::of(sent_bytes, decoded_bytes_max);
+    let mut tried = Tried {
+        limits: DecodeLimits::of_all(0),
+        is_key_known: false,
+        encoded: None,
+        encoding: Encoding::Identity,
+    };
+    let is_short = sent_bytes <= ON_CORE_SENT_BYTES_MAX && !sent.hints.may_take_long(sent_bytes);
+    if is_short || !sent.hints.may_be_encoded(&sent.bytes) {
+        tried.is_key_known = key.is_some_and(|key| is_known(core.process.deps.keys.cached(key)));
+        if tried.is_key_known {
+            share.mark_project_known();
+        }
+        let limits = expansion.limits(tried.is_key_known);
+        tried.limits = limits.on_core(sent_bytes);
+        match sent.json(&core.buffers, &core.decoder, tried.limits, key) {
+            Ok(json) => {
+                let json = sent.replaced(json, &core.buffers);
+                if !share.grow_to(sent_bytes.max(json.len())) {
+                    return Err(core.admission.overloaded());
+                }
+                return Ok(DecodedPayload {
+                    json,
+                    share,
+                    offload: None,
+                });
+            }
+            Err(BodyDecodeError::Refused(error)) => return Err(error),
+            Err(BodyDecodeError::TooLarge(encoded)) => tried.encoded = Some(encoded),
+        }
+    }
+    // Boxed, as few requests come here and all would carry its size.
+    Box::pin(decode_offloaded(
+        request, sent, key, share, expansion, tried,
+    ))
+    .await
+}
+
+impl EncodedPayload {
+    /// Decoded JSON; `None` if it was sent as it is.
+    fn json(
+        &self,
+        buffers: &Buffers,
+        decoder: &RefCell<Decoder>,
+        limits: DecodeLimits,
+        key: Option<&str>,
+    ) -> Result<Option<BodyBuf>, BodyDecodeError> {
+        let mut body_decoder = BodyDecoder {
+            buffers,
+            decoder,
+            limits,
+        };
+        match &self.kind {
+            PayloadKind::Body => body_decoder.body(&self.bytes, self.hints),
+            PayloadKind::Data => body_decoder.data(&self.bytes, self.hints.compression),
+            PayloadKind::Parts {
+                boundary,
+                bytes_max,
+            } => {
+                body_decoder.limits = limits.at_most(*bytes_max);
+                let json = body_decoder.parts(&self.bytes, self.hints, boundary.clone(), key);
+                json.map(Some)
+            }
+        }
+    }
+
+    /// Encoding of the whole, by the head or by the first bytes.
+    fn encoding(&self) -> Encoding {
+        match self.hints.content_encoding {
+            Encoding::Identity => Encoding::of_magic(&self.bytes),
+            named => named,
+        }
+    }
+
+    /// Limits of the next try, of a body that was too large for those `tried`: what it is likely to
+    /// decode to, and then all that it may, the memory of which would do for many other bodies.
+    fn next_limits(
+        &self,
+        expansion: &Expansion,
+        tried: DecodeLimits,
+        limits: DecodeLimits,
+    ) -> DecodeLimits {
+        // A form's field is decoded within the body, so that there is more than one output.
+        if self.hints.form || !matches!(self.kind, PayloadKind::Body) {
+            return limits;
+        }
+        let encoding = self.encoding();
+        let said = said_bytes(encoding, &self.bytes);
+        match expansion.likely_bytes_max(encoding, limits, said) {
+            Some(likely) if likely > tried.of(encoding) => limits.at_most(likely),
+            _ => limits,
+        }
+    }
+
+    /// Bytes of memory that it takes to decode it within these limits.
+    fn memory_max(&self, limits: DecodeLimits) -> usize {
+        match &self.kind {
+            // All parts together, and the event that they make.
+            PayloadKind::Parts { bytes_max, .. } => {
+                limits.bytes_max.min(bytes_max.saturating_mul(2))
+            }
+            PayloadKind::Body | PayloadKind::Data => limits.bytes_max,
+        }
+    }
+
+    /// Keys in the first part of a compressed body: known projects need not wait with unknown ones.
+    fn keys_at_its_beginning(&self) -> Vec<String> {
+        let encoding = self.encoding();
+        match encoding {
+            Encoding::Gzip | Encoding::Deflate | Encoding::Zstd => {
+                keys_at_beginning(encoding, &self.bytes)
+            }
+            // Brotli and LZString may take long for a few bytes, and all other encodings come whole
+            // or not at all.
+            _ => Vec::new(),
+        }
+    }
+
+    /// Replaces what was sent by its JSON.
+    fn replaced(self, json: Option<BodyBuf>, buffers: &Buffers) -> BodyBuf {
+        match json {
+            None => self.bytes,
+            Some(json) => {
+                self.bytes.recycle(buffers);
+                json
+            }
+        }
+    }
+}
+
+const fn is_known(lookup: KeyLookup) -> bool {
+    matches!(lookup, KeyLookup::Found(_))
+}

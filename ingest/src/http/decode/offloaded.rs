@@ -1,0 +1,195 @@
+//! Decodes a body beside the cores: one that is too large for a core, or for one whose key is not
+//! known.
+
+use super::{DecodedPayload, EncodedPayload, PayloadKind, is_known};
+use crate::admission::budget::Share;
+use crate::admission::rejections::Rejection;
+use crate::core::Core;
+use crate::http::context::RequestContext;
+use crate::http::parse::LOOKUPS_MAX;
+use crate::offload::{OffloadFailed, OffloadSlot};
+use millrace_encoding::{
+    BodyBuf, BodyDecodeError, Buffers, DecodeLimits, Encoded, Encoding, Expansion, keys_in,
+};
+use millrace_parse::ApiError;
+use std::cell::RefCell;
+
+/// State of an attempt to decode that did not suffice.
+pub(super) struct Tried {
+    pub(super) limits: DecodeLimits,
+    pub(super) is_key_known: bool,
+    pub(super) encoded: Option<Encoded>,
+    /// Encoding of what was too large.
+    pub(super) encoding: Encoding,
+}
+
+/// Decodes a body that is too large for a core, or for one whose key is not known.
+#[cold]
+pub(super) async fn decode_offloaded(
+    request: &RequestContext<'_>,
+    mut sent: EncodedPayload,
+    key: Option<&str>,
+    mut share: Share,
+    expansion: Expansion,
+    mut tried: Tried,
+) -> Result<DecodedPayload, ApiError> {
+    let core = request.core;
+    let keys = keys_so_far(key, &mut tried, &sent);
+    tried.is_key_known = is_any_known(core, &keys).await?;
+    let mut offload = request.acquire_offload(tried.is_key_known).await?;
+    let mut is_searched = false;
+    loop {
+        if let Some(encoded) = tried.encoded.take() {
+            tried.encoding = encoded.encoding;
+            if key.is_none() && !tried.is_key_known {
+                tried.is_key_known = is_any_known(core, &encoded.keys).await?;
+            }
+            let is_found = key.is_some() || tried.is_key_known;
+            if let Some(bytes_max) = expansion.searched_bytes_max(encoded.encoding)
+                && bytes_max > tried.limits.of(encoded.encoding)
+                && !is_found
+                && !is_searched
+            {
+                is_searched = true;
+                let keys;
+                (offload, sent, share, keys) =
+                    search(core, offload, (sent, share), encoded, bytes_max).await?;
+                tried.is_key_known = is_any_known(core, &keys).await?;
+            }
+        }
+        if tried.is_key_known {
+            offload.mark_project_known();
+            share.mark_project_known();
+        }
+        let limits = expansion.limits(tried.is_key_known);
+        refuse_larger(&sent, &expansion, &tried, limits)?;
+        let limits = sent.next_limits(&expansion, tried.limits, limits);
+        let json;
+        (offload, sent, share, json) = json_of(core, offload, (sent, share), limits, key).await?;
+        match json {
+            Ok(json) => {
+                return Ok(DecodedPayload {
+                    json: sent.replaced(json, &core.buffers),
+                    share,
+                    offload: Some(offload),
+                });
+            }
+            Err(BodyDecodeError::Refused(error)) => return Err(error),
+            Err(BodyDecodeError::TooLarge(encoded)) => {
+                tried.limits = limits;
+                tried.encoded = Some(encoded);
+            }
+        }
+    }
+}
+
+/// JSON of a payload, if there is any beside what was sent.
+type Json = Result<Option<BodyBuf>, BodyDecodeError>;
+
+/// Decodes a body within these limits; `key` is its project's where the head names it.
+async fn json_of(
+    core: &Core,
+    offload: OffloadSlot,
+    (sent, mut share): (EncodedPayload, Share),
+    limits: DecodeLimits,
+    key: Option<&str>,
+) -> Result<(OffloadSlot, EncodedPayload, Share, Json), ApiError> {
+    let failed = |OffloadFailed| core.admission.overloaded();
+    let key = key.map(str::to_owned);
+    // For all that it may decode to here, until its share has what it did decode to.
+    let memory = offload.reserve_memory_at_most(sent.memory_max(limits));
+    let memory = memory.await.map_err(failed)?;
+    let work = move || {
+        let (buffers, decoder) = (Buffers::default(), RefCell::default());
+        let json = sent.json(&buffers, &decoder, limits, key.as_deref());
+        let decoded = json.as_ref().ok().and_then(Option::as_ref);
+        let decoded_bytes = decoded.map_or(0, |json| json.len());
+        let has_capacity = share.grow_to(sent.bytes.len().max(decoded_bytes));
+        drop(memory);
+        (sent, json, share, has_capacity)
+    };
+    let (offload, (sent, json, share, has_capacity)) = offload.run(work).await.map_err(failed)?;
+    match has_capacity {
+        true => Ok((offload, sent, share, json)),
+        false => Err(core.admission.overloaded()),
+    }
+}
+
+/// Keys that the head or the beginning of the body names.
+fn keys_so_far(key: Option<&str>, tried: &mut Tried, sent: &EncodedPayload) -> Vec<String> {
+    match (key, &mut tried.encoded) {
+        (Some(key), _) => vec![key.to_owned()],
+        (None, Some(encoded)) => std::mem::take(&mut encoded.keys),
+        (None, None) => sent.keys_at_its_beginning(),
+    }
+}
+
+/// Refuses a body that was too large for the limits there are.
+fn refuse_larger(
+    sent: &EncodedPayload,
+    expansion: &Expansion,
+    tried: &Tried,
+    limits: DecodeLimits,
+) -> Result<(), ApiError> {
+    let bytes_max = limits.of(tried.encoding);
+    let parts_max = match &sent.kind {
+        PayloadKind::Parts { bytes_max, .. } => *bytes_max,
+        _ => usize::MAX,
+    };
+    if tried.limits.of(tried.encoding) < bytes_max.min(parts_max) {
+        return Ok(());
+    }
+    Err(if parts_max < bytes_max {
+        event_too_large()
+    } else {
+        expansion.refusal(tried.encoding, tried.is_key_known)
+    })
+}
+
+/// Searches for keys further on in a body that was too large.
+async fn search(
+    core: &Core,
+    offload: OffloadSlot,
+    (sent, mut share): (EncodedPayload, Share),
+    encoded: Encoded,
+    bytes_max: usize,
+) -> Result<(OffloadSlot, EncodedPayload, Share, Vec<String>), ApiError> {
+    let work = move || {
+        let has_capacity = share.grow_to(sent.bytes.len().max(bytes_max));
+        let bytes = encoded.inner.as_deref().unwrap_or(&sent.bytes);
+        let keys = has_capacity.then(|| keys_in(encoded.encoding, bytes, bytes_max));
+        (sent, share, keys)
+    };
+    let searched = offload.run(work).await;
+    let (offload, (sent, share, keys)) =
+        searched.map_err(|OffloadFailed| core.admission.overloaded())?;
+    let keys = keys.ok_or_else(|| core.admission.overloaded())?;
+    Ok((offload, sent, share, keys))
+}
+
+/// Returns true if one of the first of these is a project's key. Cached keys are asked first, as
+/// that works without the catalog, too.
+async fn is_any_known(core: &Core, keys: &[String]) -> Result<bool, ApiError> {
+    let known = &core.process.deps.keys;
+    if keys.iter().any(|key| is_known(known.cached(key))) {
+        return Ok(true);
+    }
+    for key in keys.iter().take(LOOKUPS_MAX) {
+        let found = known.find(key).await;
+        if found
+            .map_err(|_| core.admission.error(Rejection::KeyLookupFailed))?
+            .is_some()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Builds a 400 for an event in parts, as for every event that is too large.
+fn event_too_large() -> ApiError {
+    ApiError::invalid(
+        "event_too_large",
+        "The event is larger than one event may be, with all its parts. Send less with it.",
+    )
+}
