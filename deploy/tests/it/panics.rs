@@ -1,7 +1,7 @@
 //! Panics, as mistakes of ours would cause them: how far each goes.
 
 use crate::import_limits::NO_ENGINE;
-use crate::server::{Server, error_line, on_own_ports, warnings};
+use crate::server::{Server, error_line, eventually, on_own_ports, warnings};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

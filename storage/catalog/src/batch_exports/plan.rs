@@ -9,7 +9,6 @@ use super::locks::{lock_export, lock_free_export};
 use super::unknown_values::is_known;
 use super::windows::due_windows;
 use super::{ExportPlanner, ExportRuns};
-use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
