@@ -155,7 +155,7 @@ async fn saml_needs_a_feature_of_its_own(made: &WithoutFeatures) {
     let id = made.fixture.organization_id;
     let on = ["automatic_provisioning", "sso_enforcement"].map(str::to_owned);
     let operator = Actor::command_line();
-    let allowed = catalog.set_organization_features(&operator, id, &on, &[]);
+    let allowed = Organizations::new(catalog).set_features(&operator, id, &on, &[]);
     allowed.await.unwrap();
     for change in [
         DomainChange {
@@ -167,7 +167,7 @@ async fn saml_needs_a_feature_of_its_own(made: &WithoutFeatures) {
             ..DomainChange::default()
         },
     ] {
-        let changed = catalog.update_domain(actor, id, made.domain, change);
+        let changed = Domains::new(catalog).update(actor, id, made.domain, change);
         assert_eq!(missing(changed.await), "saml");
     }
 }
