@@ -2,7 +2,7 @@
 
 use super::super::answers::{FOUND_MICROS, RETRY_MICROS, lock};
 use super::Fixture;
-use millrace_catalog::Projects;
+use millrace_catalog::{ProjectKeys, Projects};
 use millrace_parse::{KeyLookup, Project};
 
 impl Fixture {
@@ -64,7 +64,9 @@ async fn a_note_by_another_process_is_known_with_the_next_look_up() {
     let fixture = Fixture::new().await;
     assert!(fixture.keys.find(&fixture.key).await.is_ok());
     let elsewhere = fixture.elsewhere().await;
-    let noted = elsewhere.note_first_event(fixture.project.id).await;
+    let noted = ProjectKeys::new(&elsewhere)
+        .note_first_event(fixture.project.id)
+        .await;
     noted.unwrap();
     fixture.pass_micros(FOUND_MICROS);
     let found = fixture.keys.find(&fixture.key).await;
