@@ -304,6 +304,7 @@ async fn nobody_replaces_an_invite_above_their_own_level(database: TestDatabase)
 async fn bulk_invites_are_all_or_nothing_and_name_the_item_at_fault(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let (catalog, here) = (&env.catalog, env.organization);
+    let invites = Invites::new(catalog);
     let good = |count: usize| -> Vec<NewInvite> {
         let addresses = (0..count).map(|number| format!("new{number}@example.com"));
         addresses.map(|address| NewInvite::to(&address)).collect()
@@ -340,21 +341,16 @@ async fn bulk_invites_are_all_or_nothing_and_name_the_item_at_fault(database: Te
         ),
     ];
     for (new, expected) in table {
-        let refused = Invites::new(catalog)
-            .create_all(&env.owner, here, new)
-            .await;
+        let refused = invites.create_all(&env.owner, here, new).await;
         assert_eq!(blame(refused), expected);
-        assert_eq!(
-            Invites::new(catalog).list(here, FIRST).await.unwrap().count,
-            0
-        );
+        assert_eq!(invites.list(here, FIRST).await.unwrap().count, 0);
     }
-    let made = Invites::new(catalog)
+    let made = invites
         .create_all(&env.owner, here, good(20))
         .await
         .unwrap();
     assert_eq!(made.len(), 20);
-    let listed = Invites::new(catalog).list(here, FIRST).await.unwrap();
+    let listed = invites.list(here, FIRST).await.unwrap();
     let listed: Vec<_> = listed
         .rows
         .into_iter()
@@ -366,7 +362,7 @@ async fn bulk_invites_are_all_or_nothing_and_name_the_item_at_fault(database: Te
         .collect();
     assert_eq!(listed, made, "in the order of the list");
     assert!(
-        Invites::new(catalog)
+        invites
             .create_all(&env.owner, here, Vec::new())
             .await
             .unwrap()

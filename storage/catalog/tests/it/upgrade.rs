@@ -128,6 +128,8 @@ async fn caller(catalog: &Catalog, value: &str) -> Caller {
 
 async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
     let catalog = upgraded(&database).await;
+    let organizations = Organizations::new(&catalog);
+    let keys_of_users = PersonalKeys::new(&catalog);
     let acme = Organization {
         id: ACME,
         name: "Acme".to_owned(),
@@ -142,30 +144,15 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
         disabled_features: FeatureKeys(vec!["saml".to_owned()]),
         member_count: 2,
     };
-    assert_eq!(
-        Organizations::new(&catalog).list_all().await.unwrap(),
-        [acme]
-    );
+    assert_eq!(organizations.list_all().await.unwrap(), [acme]);
     let ann = caller(&catalog, ANNS_VALUE).await;
     assert_eq!((ann.user.uuid, &*ann.user.email), (ANN, "ann@example.com"));
     let bob = caller(&catalog, BOBS_VALUE).await;
     assert_eq!(bob.scopes, Scopes::parse(["organization:read"]).unwrap());
-    assert!(
-        Organizations::new(&catalog)
-            .access(&bob, ACME)
-            .await
-            .unwrap()
-            .is_some()
-    );
-    let revoked = PersonalKeys::new(&catalog)
-        .authenticate(REVOKED_VALUE)
-        .await
-        .unwrap();
+    assert!(organizations.access(&bob, ACME).await.unwrap().is_some());
+    let revoked = keys_of_users.authenticate(REVOKED_VALUE).await.unwrap();
     assert!(revoked.is_none());
-    let keys = PersonalKeys::new(&catalog)
-        .list_own(&ann, FIRST)
-        .await
-        .unwrap();
+    let keys = keys_of_users.list_own(&ann, FIRST).await.unwrap();
     let keys: Vec<_> = keys.rows.iter().map(|key| (key.id, &*key.label)).collect();
     assert_eq!(keys, [(ANNS_KEY, "First")]);
     let members = Members::new(&catalog)
@@ -311,6 +298,7 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
     }
     let catalog = Catalog::open(database.url()).await.unwrap();
     let proxy_records = ProxyRecords::new(&catalog);
+    let organizations = Organizations::new(&catalog);
     let kept = proxy_records.list(ACME, FIRST).await.unwrap().rows;
     let kept = kept.iter().map(|seen| {
         let record = &seen.record;
@@ -327,9 +315,7 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
     });
     assert_eq!(kept.collect::<Vec<_>>(), statuses);
     let operator = Actor::command_line();
-    let other = Organizations::new(&catalog)
-        .create(&operator, "Other", None)
-        .await;
+    let other = organizations.create(&operator, "Other", None).await;
     let other = other.unwrap().id;
     for status in statuses {
         for (organization_id, is_free) in [
@@ -342,10 +328,7 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
         }
     }
     // Resources of an organization are deleted with it, as before.
-    Organizations::new(&catalog)
-        .delete(&operator, ACME)
-        .await
-        .unwrap();
+    organizations.delete(&operator, ACME).await.unwrap();
     let left = proxy_records.list(ACME, FIRST).await.unwrap();
     assert_eq!(left.count, 0);
 }

@@ -142,23 +142,19 @@ async fn plugins_are_paged_oldest_first_and_stay_in_their_organization(database:
 async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
+    let plugins = Plugins::new(catalog);
     let operator = PluginWriter {
         is_operator: true,
         ..foreign(&fixture)
     };
     let mut new = named("For all");
     new.fields.is_global = Some(true);
-    let error = Plugins::new(catalog)
+    let error = plugins
         .create(foreign(&fixture), new.clone())
         .await
         .unwrap_err();
     assert_eq!(code_of(&error), (None, "forbidden"));
-    let id = Plugins::new(catalog)
-        .create(operator, new)
-        .await
-        .unwrap()
-        .plugin
-        .id;
+    let id = plugins.create(operator, new).await.unwrap().plugin.id;
     assert_eq!(names(&fixture, PluginFamily::Plugins).await, ["For all"]);
 
     let rename = named("Renamed").fields;
@@ -175,42 +171,27 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
         (foreign(&fixture), rename.clone()),
         (foreign(&fixture), local.clone()),
     ] {
-        let error = Plugins::new(catalog)
-            .update(who, id, fields)
-            .await
-            .unwrap_err();
+        let error = plugins.update(who, id, fields).await.unwrap_err();
         assert_eq!(code_of(&error), (None, "forbidden"));
     }
-    let error = Plugins::new(catalog)
-        .delete(operator, id)
-        .await
-        .unwrap_err();
+    let error = plugins.delete(operator, id).await.unwrap_err();
     assert_eq!(code_of(&error), (None, "invalid_input"));
-    let seen = Plugins::new(catalog)
+    let seen = plugins
         .set_latest_tag(mine, id, Some("2".to_owned()))
         .await
         .unwrap();
     assert_eq!(seen.plugin.latest_tag.as_deref(), Some("2"));
-    let kept = Plugins::new(catalog)
+    let kept = plugins
         .get(fixture.foreign_id, PluginFamily::Plugins, id)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(kept.plugin.latest_tag, None, "it is not ours to keep");
-    Plugins::new(catalog)
-        .update(operator, id, local.clone())
-        .await
-        .unwrap();
+    plugins.update(operator, id, local.clone()).await.unwrap();
     assert!(names(&fixture, PluginFamily::Plugins).await.is_empty());
     // Sending the present value needs no operator.
-    Plugins::new(catalog)
-        .update(foreign(&fixture), id, local)
-        .await
-        .unwrap();
-    Plugins::new(catalog)
-        .delete(foreign(&fixture), id)
-        .await
-        .unwrap();
+    plugins.update(foreign(&fixture), id, local).await.unwrap();
+    plugins.delete(foreign(&fixture), id).await.unwrap();
 }
 
 async fn errors_name_the_field_at_fault(database: TestDatabase) {

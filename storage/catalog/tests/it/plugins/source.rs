@@ -29,6 +29,7 @@ fn release(tag: &str, source: &str) -> PluginRelease {
 async fn the_source_determines_the_capabilities(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
+    let plugins = Plugins::new(catalog);
     let writer = writer_in(&fixture, PluginFamily::Plugins);
     let id = create(writer, &fixture, "Before").await.plugin.id;
     let manifest = r#"{"name": "After", "config": [{"key": "k"}], "main": "lib.js"}"#;
@@ -39,7 +40,7 @@ async fn the_source_determines_the_capabilities(database: TestDatabase) {
         ("gone", None),
     ]);
     let none = PluginFields::default;
-    let written = Plugins::new(catalog)
+    let written = plugins
         .update_source(writer, id, none(), changes)
         .await
         .unwrap();
@@ -51,7 +52,7 @@ async fn the_source_determines_the_capabilities(database: TestDatabase) {
     let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
     assert_eq!(written.files, expected);
     let family = PluginFamily::Transformations;
-    let read = Plugins::new(catalog)
+    let read = plugins
         .files(fixture.organization_id, family, id)
         .await
         .unwrap()
@@ -62,21 +63,15 @@ async fn the_source_determines_the_capabilities(database: TestDatabase) {
         capabilities: Some(json!({"methods": ["onEvent"]})),
         ..none()
     };
-    let changed = Plugins::new(catalog)
-        .update(writer, id, said.clone())
-        .await
-        .unwrap();
+    let changed = plugins.update(writer, id, said.clone()).await.unwrap();
     assert_eq!(changed.plugin.capabilities, can, "the source knows better");
     let changes = files(&[("lib.js", None), ("plugin.json", None)]);
-    let emptied = Plugins::new(catalog)
+    let emptied = plugins
         .update_source(writer, id, none(), changes)
         .await
         .unwrap();
     assert!(emptied.files.is_empty());
-    let changed = Plugins::new(catalog)
-        .update(writer, id, said)
-        .await
-        .unwrap();
+    let changed = plugins.update(writer, id, said).await.unwrap();
     assert!(
         changed.plugin.is_destination,
         "there is no source to know better"
@@ -85,13 +80,13 @@ async fn the_source_determines_the_capabilities(database: TestDatabase) {
     let long = "x".repeat(201);
     for (name, text) in [("", "a"), (&long, "a"), ("plugin.json", "{")] {
         let changes = files(&[("kept.js", Some("a")), (name, Some(text))]);
-        let error = Plugins::new(catalog)
+        let error = plugins
             .update_source(writer, id, none(), changes)
             .await
             .unwrap_err();
         assert_eq!(code_of(&error), (Some(name.to_owned()), "invalid_input"));
     }
-    let read = Plugins::new(catalog)
+    let read = plugins
         .files(fixture.organization_id, PluginFamily::Plugins, id)
         .await
         .unwrap();
