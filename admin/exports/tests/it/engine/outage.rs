@@ -14,6 +14,7 @@ use uuid::Uuid;
 on_both!(
     exports_wait_while_clickhouse_is_away_and_use_up_no_try,
     an_export_waits_until_persons_are_up_to_date_and_uses_up_no_try,
+    a_backfill_of_persons_does_not_wait_for_a_start_in_the_future,
 );
 
 /// Tries of a wait; a run that fails has six.
@@ -100,4 +101,31 @@ async fn an_export_waits_until_persons_are_up_to_date_and_uses_up_no_try(databas
     let noted = PersonStore::new(&env.catalog).note_passed(&progress, passed);
     noted.await.unwrap();
     assert_completes(&env, export_id, 1).await;
+}
+
+/// Regression: the run waited until persons were known at the export's start, and held a slot.
+async fn a_backfill_of_persons_does_not_wait_for_a_start_in_the_future(database: TestDatabase) {
+    let mut env = TestEnv::open(&database).await;
+    env.persons_wait_max = Duration::from_millis(1);
+    let mut new = new_export(DestinationType::FileSystem, &json!({"path": "out"}));
+    new.model = ExportModel::Persons;
+    new.start_at = Some(UtcTime(NOW.0 + 1_000 * WINDOW));
+    let export_id = env.make(new).await.id;
+    env.pass(WINDOW).await;
+    let catalog = &env.catalog;
+    let progress = PersonStore::new(catalog).progress().await.unwrap();
+    let noted = PersonStore::new(catalog).note_passed(&progress, UtcTime(NOW.0 + WINDOW));
+    noted.await.unwrap();
+    // There are no persons by which a planner would find a window.
+    let backfill_id = env.backfill(export_id, None, None).await;
+    assert!(Backfills::new(catalog).plan(backfill_id, 1).await.unwrap());
+    let window = (UtcTime(NOW.0 - WINDOW), UtcTime(NOW.0));
+    let begun = ExportRuns::new(catalog)
+        .begin_of_backfill(backfill_id, window)
+        .await;
+    assert!(begun.unwrap().is_some());
+    let _process = env.start();
+    assert_completes(&env, export_id, 1).await;
+    let ended = env.backfill_ended(export_id, backfill_id).await;
+    assert_eq!(ended, RunStatus::Completed);
 }
