@@ -367,6 +367,26 @@ async fn concurrent_requests_import_the_approved_events_and_not_one_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_need_what_each_holds_give_it_back_while_requests_go_on() {
+    let env = TestEnv::new(TestDatabase::sqlite(), 100).await;
+    let (mut first, mut second) = (env.node(0).await, env.node(1).await);
+    for node in [&mut first, &mut second] {
+        // The first request is leased what it needs, the second one a stock as well.
+        for events in [1, 9] {
+            node.import_patiently(events).await.unwrap();
+        }
+    }
+    let outcomes = tokio::join!(first.import_patiently(80), second.import_patiently(80));
+    let outcomes = [outcomes.0, outcomes.1];
+    let admitted = outcomes.iter().filter(|outcome| outcome.is_ok());
+    assert_eq!(admitted.count(), 1, "{outcomes:?}");
+    for node in [first, second] {
+        node.stop().await;
+    }
+    env.until_imported(100).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_node_forfeits_its_lease_and_its_next_start_imports_the_rest() {
     let env = TestEnv::new(TestDatabase::sqlite(), 1_000).await;
     let mut node = env.node(0).await;
