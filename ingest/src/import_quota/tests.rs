@@ -386,6 +386,16 @@ async fn nodes_that_need_what_each_holds_give_it_back_while_requests_go_on() {
     env.until_imported(100).await;
 }
 
+#[tokio::test]
+async fn nothing_is_leased_once_the_leases_have_gone_back() {
+    let env = TestEnv::new(TestDatabase::sqlite(), 100).await;
+    let node = env.node(0).await;
+    let import_quota = node.import_quota.clone();
+    node.stop().await;
+    let refused = import_quota.admit(env.project_id, 1).await.err();
+    assert_eq!(refused, Some(ImportRefusal::Unavailable));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_node_forfeits_its_lease_and_its_next_start_imports_the_rest() {
     let env = TestEnv::new(TestDatabase::sqlite(), 1_000).await;
