@@ -17,6 +17,7 @@ use millrace_rows::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -291,6 +292,29 @@ async fn nothing_is_leased_once_the_leases_have_gone_back() {
     node.stop().await;
     let refused = import_quota.admit(env.project_id, 1).await.err();
     assert_eq!(refused, Some(ImportRefusal::Unavailable));
+}
+
+/// Clock that panics once it is armed.
+struct PanickingClock(Arc<AtomicBool>);
+
+impl Clock for PanickingClock {
+    fn now(&self) -> Micros {
+        assert!(!self.0.load(Ordering::Acquire), "a mistake of ours");
+        Micros(1)
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_a_renewal_is_one_of_the_request_that_waits_for_it() {
+    let env = TestEnv::new(TestDatabase::sqlite(), 100).await;
+    let is_armed = Arc::new(AtomicBool::default());
+    let clock = Arc::new(PanickingClock(Arc::clone(&is_armed)));
+    let (catalog, project_id) = (env.catalog.clone(), env.project_id);
+    let (import_quota, _running) = ImportQuota::start(catalog, "node".to_owned(), clock);
+    drop(import_quota.0.project(project_id));
+    is_armed.store(true, Ordering::Release);
+    let waiting = tokio::spawn(async move { import_quota.admit(project_id, 1).await.err() });
+    assert!(waiting.await.is_err_and(|error| error.is_panic()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
