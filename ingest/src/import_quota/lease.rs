@@ -12,7 +12,8 @@ use tokio::time::Instant;
 /// Time after the catalog's last answer from which nothing is admitted; at the catalog the lease
 /// expires after twice as long.
 const UNHEARD_MAX: Duration = Duration::from_secs(10);
-/// Ticks, a second each, without an import after which a project's lease goes back.
+/// Ticks, a second each, without an admitted import after which a project's lease goes back:
+/// nodes whose requests need what others hold would otherwise keep what these need.
 const IDLE_TICKS: u32 = 3;
 /// Leases that make up a minute of the project's rate.
 const LEASES_PER_MINUTE: u64 = 8;
@@ -61,13 +62,13 @@ impl QuotaLease {
     /// Report for the catalog, if there is anything to report.
     pub fn report(&mut self, project: &Project, cause: Cause) -> Option<LeaseReport> {
         self.idle_ticks = match cause {
-            Cause::Request(_) => 0,
             Cause::Tick if project.was_used() => 0,
             Cause::Tick => self.idle_ticks.saturating_add(1),
-            Cause::Refill | Cause::Stop => self.idle_ticks,
+            Cause::Request(_) | Cause::Refill | Cause::Stop => self.idle_ticks,
         };
         let is_unheard = self.answered_at.elapsed() > UNHEARD_MAX;
-        if is_unheard || self.idle_ticks >= IDLE_TICKS || cause == Cause::Stop {
+        let is_idle = cause == Cause::Tick && self.idle_ticks >= IDLE_TICKS;
+        if is_unheard || is_idle || cause == Cause::Stop {
             self.withdraw(project, u64::MAX);
         }
         let counted = signed(project.tokens.counted());
@@ -78,8 +79,9 @@ impl QuotaLease {
             Cause::Refill | Cause::Tick | Cause::Stop => 0,
         };
         let stock = match cause {
-            Cause::Stop => 0,
-            Cause::Request(_) | Cause::Refill | Cause::Tick => self.refill(available),
+            Cause::Request(_) | Cause::Refill => self.refill(available),
+            Cause::Tick if self.idle_ticks == 0 => self.refill(available),
+            Cause::Tick | Cause::Stop => 0,
         };
         let held = (self.owned - counted).max(0);
         let has_changed = counted != self.reported || self.has_returned || held > 0;
@@ -142,8 +144,7 @@ impl QuotaLease {
     /// Events to ask for in advance.
     fn refill(&self, available: u64) -> u64 {
         let lease_size = self.lease_size();
-        let is_in_use = self.idle_ticks == 0 && self.decision.is_allowed;
-        match is_in_use && available < lease_size / 2 {
+        match self.decision.is_allowed && available < lease_size / 2 {
             true => lease_size - available,
             false => 0,
         }
@@ -208,5 +209,19 @@ mod tests {
         let decision = Some(LeaseDecision::default());
         lease.apply(&project, LeaseReport::default(), decision);
         assert_eq!(lease.report(&project, Cause::Tick), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_too_small_for_every_request_goes_back() {
+        let (project, mut lease) = leased();
+        for held in [100, 100, 0] {
+            assert!(project.reserve(101).is_none());
+            let asked = lease.report(&project, Cause::Request(101)).unwrap();
+            assert_eq!((asked.needed, asked.held), (1, 100));
+            let told = lease.report(&project, Cause::Tick);
+            assert_eq!(told.map(|it| it.held), Some(held));
+        }
+        let asked = lease.report(&project, Cause::Request(101)).unwrap();
+        assert_eq!((asked.needed, asked.held), (101, 0));
     }
 }

@@ -32,6 +32,7 @@ use millrace_catalog::Catalog;
 use millrace_pipeline::ImportReservation;
 use millrace_rows::{Clock, ProjectId};
 use renewer::LeaseRenewer;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -78,6 +79,8 @@ impl ImportQuota {
         let admitted = self.0.spawn_admit(Arc::clone(&leased), events)?;
         match timeout(WAIT_MAX, admitted).await {
             Ok(Ok(answer)) => answer,
+            // Reported as a panic of the request.
+            Ok(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
             Ok(Err(_)) | Err(_) => Err(ImportRefusal::Unavailable),
         }
     }

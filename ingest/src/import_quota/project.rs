@@ -15,7 +15,7 @@ pub struct Project {
     refill_level: AtomicU64,
     /// True once the lease renewer was woken for a refill, until it has asked for one.
     is_refill_requested: AtomicBool,
-    /// True if events were asked for since the lease renewer last looked.
+    /// True if events were reserved since the lease renewer last looked.
     is_used: AtomicBool,
     clock: Arc<dyn Clock>,
     /// Time at which tokens were last taken to be used, by `clock`.
@@ -49,10 +49,10 @@ impl Project {
 
     /// Reserves tokens for all of the events, or none.
     pub fn reserve(&self, events: u64) -> Option<ImportReservation> {
+        let reservation = self.tokens.reserve(events)?;
         if !self.is_used.load(Ordering::Relaxed) {
             self.is_used.store(true, Ordering::Relaxed);
         }
-        let reservation = self.tokens.reserve(events)?;
         self.used_at.store(self.clock.now().0, Ordering::Release);
         Some(reservation)
     }
@@ -82,7 +82,7 @@ impl Project {
         self.clock.now().0.saturating_sub(used_at)
     }
 
-    /// Returns true if events were asked for since the last call.
+    /// Returns true if events were reserved since the last call.
     pub fn was_used(&self) -> bool {
         self.is_used.swap(false, Ordering::Relaxed)
     }

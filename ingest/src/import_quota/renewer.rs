@@ -92,6 +92,8 @@ pub struct LeaseRenewer {
     /// Notified when a lease is nearly used up.
     refill: Notify,
     is_failing: AtomicBool,
+    /// Set before the leases go back for good.
+    is_stopping: AtomicBool,
 }
 
 impl fmt::Debug for LeaseRenewer {
@@ -121,6 +123,7 @@ impl LeaseRenewer {
             projects: RwLock::default(),
             refill: Notify::default(),
             is_failing: AtomicBool::default(),
+            is_stopping: AtomicBool::default(),
         });
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(Arc::clone(&renewer).run(stopped));
@@ -183,6 +186,10 @@ impl LeaseRenewer {
             if let Some(refusal) = project.refusal(events) {
                 return Err(refusal);
             }
+            // Its client has gone. A lease of now would not go back any more.
+            if self.is_stopping.load(Ordering::Acquire) {
+                return Err(ImportRefusal::Unavailable);
+            }
             self.renew(project, &mut lease, Cause::Request(events))
                 .await;
         }
@@ -204,6 +211,7 @@ impl LeaseRenewer {
             metrics::historical_held(self.renew_all(cause).await);
         }
         self.is_failing.store(false, Ordering::Relaxed);
+        self.is_stopping.store(true, Ordering::Release);
         let closed = timeout(CLOSE_GRACE, self.renew_all(Cause::Stop)).await;
         if closed.is_err() || self.is_failing.load(Ordering::Relaxed) {
             tracing::warn!(

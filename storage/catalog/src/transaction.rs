@@ -76,9 +76,9 @@ impl Catalog {
         }
     }
 
-    /// Begins a writing transaction of the process that makes exports, whose statements PostgreSQL
-    /// ends after a time: a row that somebody holds holds up one export, and no connection for
-    /// ever. A transaction of SQLite waits for its begin alone, which has a time limit.
+    /// Begins a writing transaction of exports or import quotas, whose statements PostgreSQL ends
+    /// after a time: a row that somebody holds holds up one export or project, and no connection
+    /// for ever. A transaction of SQLite waits for its begin alone, which has a time limit.
     pub(crate) async fn begin_bounded(&self) -> Result<DatabaseTransaction, CatalogError> {
         self.begin_with(STATEMENT_LIMITS).await
     }

@@ -65,14 +65,19 @@ impl<R: Read> BlockReader<R> {
             ));
         };
         self.reserve(header.covered_bytes, header.uncompressed_bytes)?;
+        // Not more than was reserved, as buffers that grow as they are filled would take.
         self.compressed.clear();
+        self.compressed.reserve_exact(bytes.len() + data_bytes);
         self.compressed.extend_from_slice(&bytes);
         (&mut self.source)
             .take(data_bytes as u64)
             .read_to_end(&mut self.compressed)?;
         let (block, _) = split_block(&self.compressed).map_err(failure_of)?;
         self.returned = 0;
-        self.raw.resize(block.uncompressed_bytes(), 0);
+        let raw_bytes = block.uncompressed_bytes();
+        self.raw
+            .reserve_exact(raw_bytes.saturating_sub(self.raw.len()));
+        self.raw.resize(raw_bytes, 0);
         block.decompress_to(&mut self.raw).map_err(failure_of)?;
         Ok(true)
     }
@@ -187,14 +192,37 @@ mod tests {
         assert_eq!(length(&large).unwrap(), 20 << 20);
     }
 
+    #[test]
+    fn buffers_take_no_more_than_the_largest_block_needs() {
+        // Pseudo-random bytes, which compression makes no shorter.
+        let noise = |bytes: usize| -> Vec<u8> {
+            let next = |state: u64| state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let states = std::iter::successors(Some(1), |state| Some(next(*state)));
+            states
+                .map(|state| (state >> 56) as u8)
+                .take(bytes)
+                .collect()
+        };
+        let blocks = [block_of(&noise(3 << 20)), block_of(&noise(5 << 20))].concat();
+        let budget = HeldBytes::new(64 << 20);
+        let mut reader = BlockReader::new(blocks.as_slice(), budget.reservation());
+        assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), 8 << 20);
+        let taken = reader.compressed.capacity() + reader.raw.capacity();
+        assert!(taken <= (10 << 20) + (64 << 10), "{taken}");
+    }
+
     /// One compressed block of zeros, however many.
     fn one_block(raw_bytes: usize) -> Vec<u8> {
-        let data = lz4_flex::block::compress(&vec![0; raw_bytes]);
+        block_of(&vec![0; raw_bytes])
+    }
+
+    fn block_of(raw: &[u8]) -> Vec<u8> {
+        let data = lz4_flex::block::compress(raw);
         let covered_bytes = 9 + data.len() as u32;
         let mut block = vec![0; 16];
         block.push(0x82);
         block.extend(covered_bytes.to_le_bytes());
-        block.extend((raw_bytes as u32).to_le_bytes());
+        block.extend((raw.len() as u32).to_le_bytes());
         block.extend(data);
         seal(&mut block);
         block

@@ -135,15 +135,11 @@ impl HistoricalMigrations<'_> {
                 before.events_per_minute,
                 after.events_per_minute,
             );
-        let counted = before.events_imported != after.events_imported;
-        let changed = !audit.changes_nothing();
-        if changed {
-            self.0.record(within, actor, audit).await?;
-            self.0.keys_changed(within).await?;
-        }
-        if !changed && !counted {
+        if audit.changes_nothing() {
             return Ok(after);
         }
+        self.0.record(within, actor, audit).await?;
+        self.0.keys_changed(within).await?;
         let row = after.into_active_model().reset_all();
         Ok(row.update(within).await?)
     }

@@ -1,7 +1,8 @@
 //! Renewal of quota leases: a node reports what it imported of a project, and is leased more.
 //!
 //! One transaction settles one project. Its organization is locked first, so that the project
-//! exists until the end, then the row of its quota, where nodes queue up.
+//! exists until the end, then the row of its quota, where nodes queue up. It waits for a row as long
+//! as a node waits for the answer: given up by the node alone, it would keep its connection.
 
 use super::bucket::Bucket;
 use super::project_quota::{LeaseDecision, LeaseReport};
@@ -70,7 +71,7 @@ impl ImportQuotas<'_> {
         project_id: ProjectId,
         lease_report: LeaseReport,
     ) -> Result<Option<LeaseDecision>, ChangeError> {
-        let transaction = self.0.begin().await?;
+        let transaction = self.0.begin_bounded().await?;
         let renewed = async {
             let Some(owner) = lock_owner(&transaction, project_id).await? else {
                 return Ok(None);
@@ -96,7 +97,7 @@ impl ImportQuotas<'_> {
     /// Finishes a migration whose events are all leased and settled. Separate from the renewal, as
     /// the entry of the activity log needs the organization.
     async fn finish_used_up(self, id: Uuid) -> Result<(), ChangeError> {
-        let transaction = self.0.begin().await?;
+        let transaction = self.0.begin_bounded().await?;
         let finished = async {
             let query = migrations::Entity::find_by_id(id)
                 .filter(migrations::Column::State.eq(MigrationState::Approved));

@@ -1,8 +1,9 @@
 //! Import quotas as leased token buckets: events are taken out of an approval when they are leased,
 //! and a lease expires.
 //!
-//! What nodes of earlier versions held goes back to the projects. Those that still run find their
-//! tables gone, so that no event is leased twice, and refuse imports until they are upgraded.
+//! What nodes of earlier versions held is forfeited, as what a crash leaves: those that still run
+//! find their tables gone, but use their leases for ten seconds more, and those that were killed
+//! have counted nothing of what they imported last. A node that was stopped holds nothing.
 
 use sea_orm::ConnectionTrait;
 use sea_orm_migration::schema::{big_integer, uuid};
@@ -30,7 +31,7 @@ impl MigrationTrait for Migration {
         quotas(manager).await?;
         leases(manager).await?;
         let connection = manager.get_connection();
-        for statement in [LEASED, QUOTAS] {
+        for statement in [LEASED, HELD, QUOTAS] {
             connection.execute_unprepared(statement).await?;
         }
         for table in [
@@ -47,8 +48,17 @@ impl MigrationTrait for Migration {
 }
 
 const LEASED: &str = "UPDATE historical_migrations SET events_leased = events_imported";
+/// Forfeits what nodes hold; not of finished approvals, as those replace the default quota where
+/// all of them was imported.
+const HELD: &str = "UPDATE historical_migrations SET events_leased = events_leased \
+     + COALESCE((SELECT CAST(SUM(events_held) AS BIGINT) FROM historical_slices \
+     WHERE grant_id = historical_migrations.id), 0) WHERE state <> 'finished'";
+/// Copies the default quotas; leases that are of no approval are of them.
 const QUOTAS: &str = "INSERT INTO import_quotas (team_id, events_leased, events_imported, \
-     bucket_units, bucket_per_minute, bucket_at) SELECT team_id, events_unasked, events_unasked, \
+     bucket_units, bucket_per_minute, bucket_at) SELECT team_id, events_unasked \
+     + COALESCE((SELECT CAST(SUM(events_held) AS BIGINT) FROM historical_slices \
+     WHERE historical_slices.team_id = historical_allowances.team_id \
+     AND grant_id NOT IN (SELECT id FROM historical_migrations)), 0), events_unasked, \
      bucket_units, bucket_per_minute, bucket_at FROM historical_allowances";
 
 async fn quotas(manager: &SchemaManager<'_>) -> Result<(), DbErr> {

@@ -1,5 +1,6 @@
 //! Import quota: leases of nodes, by one catalog.
 
+use crate::contention::holding;
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -340,4 +341,20 @@ async fn projects_are_deleted_while_nodes_count(database: TestDatabase) {
         let gone = ImportQuotas::new(&fixture.catalog).renew_lease(A, project_id, report);
         assert_eq!(gone.await.unwrap(), None);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_gives_up_on_a_row_that_somebody_holds() {
+    let database = TestDatabase::postgres().await;
+    let fixture = Fixture::open(&database).await;
+    let (catalog, project_id) = (&fixture.catalog, fixture.project_id);
+    renew(catalog, A, project_id, lease_report(0, 0, 5)).await;
+    let held = holding(&database, "SELECT 1 FROM import_quotas FOR UPDATE").await;
+    let report = lease_report(0, 5, 0);
+    let refused = ImportQuotas::new(catalog).renew_lease(A, project_id, report);
+    let refused = refused.await;
+    assert!(refused.is_err(), "{refused:?}");
+    held.rollback().await.unwrap();
+    let renewed = renew(catalog, A, project_id, report).await;
+    assert_eq!((renewed.given, renewed.give_back), (0, 0));
 }

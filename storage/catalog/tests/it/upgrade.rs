@@ -20,7 +20,7 @@ on_both!(
     an_index_that_was_created_before_the_upgrade_is_kept,
     older_proxy_records_are_kept_and_block_only_if_proven,
     older_nodes_accept_folders_without_counted_starts,
-    imports_of_before_count_and_what_nodes_held_of_their_quota_is_back,
+    imports_of_before_count_and_what_nodes_held_of_their_quota_is_forfeited,
 );
 
 /// Migrations m0001 to m0003.
@@ -351,7 +351,7 @@ async fn older_nodes_accept_folders_without_counted_starts(database: TestDatabas
     assert_eq!(published.unwrap(), Published::Done);
 }
 
-async fn imports_of_before_count_and_what_nodes_held_of_their_quota_is_back(
+async fn imports_of_before_count_and_what_nodes_held_of_their_quota_is_forfeited(
     database: TestDatabase,
 ) {
     let old = database.open_old(COUNTED_LEASES).await.unwrap();
@@ -365,18 +365,20 @@ async fn imports_of_before_count_and_what_nodes_held_of_their_quota_is_back(
     };
     let [acme, _, _, projects, ..] = rows(id);
     let (approval, nil) = (id(Uuid::from_u128(1)), id(Uuid::nil()));
+    let (finished, acme_id) = (id(Uuid::from_u128(2)), id(ACME));
     let approved = format!(
         "INSERT INTO historical_migrations (id, organization_id, team_id, source, method, \
          total_events, events_per_minute, state, events_imported, created_at) VALUES \
-         ({approval}, {}, 1, 's', 'm', 100, 1000, 'approved', 30, 5)",
-        id(ACME)
+         ({approval}, {acme_id}, 1, 's', 'm', 100, 1000, 'approved', 30, 5), \
+         ({finished}, {acme_id}, 2, 's', 'm', 100, 1000, 'finished', 60, 6)"
     );
     let quotas = "INSERT INTO historical_allowances (team_id, events_unasked, bucket_units, \
         bucket_per_minute, bucket_at, wanted_by, wanted_at) VALUES (1, 9, 0, 0, 0, NULL, 0), \
         (2, 8, 0, 0, 0, 'a', 5)";
     let held = format!(
         "INSERT INTO historical_slices (node, team_id, grant_id, events_counted, events_held) \
-         VALUES ('a', 1, {approval}, 30, 50), ('a', 2, {nil}, 8, 3)"
+         VALUES ('a', 1, {approval}, 30, 40), ('b', 1, {approval}, 0, 10), \
+         ('a', 2, {nil}, 8, 3), ('a', 2, {finished}, 60, 40)"
     );
     let node = "INSERT INTO historical_nodes (node, segment, \"offset\", seen_at) \
         VALUES ('a', 3, 5, 7)";
@@ -389,10 +391,12 @@ async fn imports_of_before_count_and_what_nodes_held_of_their_quota_is_back(
         .await
         .unwrap();
     assert_eq!(migrations[0].state, MigrationState::Approved);
-    let counts = (migrations[0].events_imported, migrations[0].events_leased);
-    assert_eq!(counts, (30, 30));
-    let holder = Uuid::from_u128(2);
-    for (project, left) in [(1, 70), (2, 20_000_000 - 8)] {
+    let counts = migrations
+        .iter()
+        .map(|it| (it.events_imported, it.events_leased));
+    assert_eq!(counts.collect::<Vec<_>>(), [(30, 80), (60, 60)]);
+    let holder = Uuid::from_u128(3);
+    for (project, left) in [(1, 20), (2, 20_000_000 - 8 - 3)] {
         let renewed = ImportQuotas::new(&catalog).renew_lease(
             holder,
             ProjectId(project),

@@ -107,6 +107,10 @@ impl ProjectQuota {
         default_rate: i64,
     ) -> LeaseDecision {
         let per_minute = self.rate(default_rate);
+        // The clock went back: the bucket would not fill for as long as that.
+        if self.bucket.at > now.saturating_add(MINUTE_MICROS) {
+            self.bucket.at = now;
+        }
         // Events that are counted now were held until they were used.
         let used_at = now.saturating_sub(lease_report.unused_micros.max(0));
         self.fill(used_at, now, per_minute);
@@ -250,7 +254,8 @@ impl ProjectQuota {
     /// Events of all open grants that may be leased.
     fn free(&self) -> i64 {
         let open = self.grants.iter().filter(|grant| grant.is_open);
-        open.map(|grant| grant.left.max(0)).sum()
+        let left = open.map(|grant| grant.left.max(0));
+        left.fold(0, i64::saturating_add)
     }
 
     fn held(&self, which: impl Fn(&Lease) -> bool) -> i64 {

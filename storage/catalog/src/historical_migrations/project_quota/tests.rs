@@ -308,6 +308,31 @@ fn a_stock_is_leased_where_there_is_plenty_and_else_in_part_with_what_is_needed(
 }
 
 #[test]
+fn approvals_without_a_limit_can_be_leased_together() {
+    let mut model = Model::new(0);
+    for _ in 0..2 {
+        model.take(Step::Approve { total: i64::MAX });
+    }
+    let decision = model.ask(0, 5, 0, false);
+    assert_eq!((decision.given, decision.free), (5, i64::MAX));
+}
+
+#[test]
+fn a_clock_that_goes_back_by_a_day_stops_no_import() {
+    let mut model = Model::new(10_000);
+    model.now = 86_400 * SECOND;
+    assert_eq!(model.ask(0, RATE, 0, false).given, RATE);
+    model.take(Step::Import {
+        node: 0,
+        events: RATE,
+    });
+    model.now = 0;
+    assert_eq!(model.ask(0, 1, 0, false).given, 0);
+    model.now = 60 * SECOND;
+    assert_eq!(model.ask(0, RATE, 0, false).given, RATE);
+}
+
+#[test]
 fn the_unused_part_of_a_lease_returns_before_it_expires_and_never_after() {
     for (passed, free) in [(EXPIRY_MICROS - 1, 70), (EXPIRY_MICROS, 40)] {
         let mut model = Model::new(100);

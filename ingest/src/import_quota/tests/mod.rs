@@ -3,26 +3,25 @@
 //!
 //! The catalog's clock is the test's, so leases expire when a test says so.
 
+mod games;
+
 use super::{ImportQuota, ImportRefusal, RunningImportQuota};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, HistoricalMigrations,
-    MigrationState, NodeStarts, Nodes,
+    NodeStarts, Nodes,
 };
 use millrace_pipeline::{Ack, Pipeline, PipelineError, PipelineOptions, Running};
 use millrace_rows::{
     Batch, Clock, EventRow, Lane, Micros, Month, ProjectId, RowGroup, RowKey, Table, TestClock,
 };
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, TestRunner};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-const NODES: usize = 3;
 /// Time after which a lease has expired.
 const EXPIRED_AFTER_MICROS: i64 = 21_000_000;
 /// Time that anything may take before a test fails.
@@ -232,107 +231,6 @@ fn rows(project_id: ProjectId, events: u64) -> Batch {
     }
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Import {
-        node: usize,
-        events: u64,
-        is_given_up: bool,
-    },
-    Kill(usize),
-    Restart(usize),
-    /// Lets the nodes report to the catalog.
-    Rest,
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        10 => (0..NODES, 1..40_u64, prop::bool::weighted(0.2)).prop_map(
-            |(node, events, is_given_up)| Step::Import { node, events, is_given_up }
-        ),
-        1 => (0..NODES).prop_map(Step::Kill),
-        1 => (0..NODES).prop_map(Step::Restart),
-        1 => Just(Step::Rest),
-    ];
-    prop::collection::vec(step, 5..40)
-}
-
-/// Plays the steps: never more is stored than was approved, and at the end the rest can be imported
-/// to the last event, but for the leases of nodes that were killed.
-async fn play(database: TestDatabase, total: u64, steps: &[Step]) {
-    let env = TestEnv::new(database, i64::try_from(total).unwrap()).await;
-    let mut nodes = Vec::new();
-    for number in 0..NODES {
-        nodes.push(Some(env.node(number).await));
-    }
-    let (mut stored, mut forfeited, mut uncounted) = (0, 0, 0);
-    for step in steps {
-        match *step {
-            Step::Import {
-                node,
-                events,
-                is_given_up,
-            } => {
-                let node = nodes[node].as_mut().unwrap();
-                let before = node.stored;
-                let outcome = node.import(events, is_given_up).await;
-                stored += node.stored - before;
-                if let Err(ImportRefusal::Volume { left }) = outcome {
-                    assert!(left < events, "{left} are left for {events}");
-                }
-            }
-            Step::Kill(number) => {
-                let (held, unreported) = nodes[number].take().unwrap().kill().await;
-                forfeited += held;
-                uncounted += unreported;
-                nodes[number] = Some(env.node(number).await);
-            }
-            Step::Restart(number) => {
-                nodes[number].take().unwrap().stop().await;
-                nodes[number] = Some(env.node(number).await);
-            }
-            Step::Rest => tokio::time::sleep(Duration::from_millis(30)).await,
-        }
-        assert!(stored + forfeited <= total, "{stored} of {total}");
-    }
-    for node in nodes.into_iter().flatten() {
-        node.stop().await;
-    }
-    env.until_imported(stored - uncounted).await;
-    // Those of killed nodes.
-    env.expire_leases();
-    let mut last = env.node(0).await;
-    let left = total - forfeited - stored;
-    let refused = last.import_patiently(left + 1).await;
-    assert_eq!(refused, Err(ImportRefusal::Volume { left }));
-    if left > 0 {
-        last.import_patiently(left).await.unwrap();
-    }
-    last.stop().await;
-    env.until_imported(total - forfeited - uncounted).await;
-    assert_eq!(env.migration().await.state, MigrationState::Finished);
-}
-
-async fn play_some(database: impl AsyncFn() -> TestDatabase, games: u32) {
-    let mut runner = TestRunner::new(Config::default());
-    for _ in 0..games {
-        let game = (1..600_u64, steps()).new_tree(&mut runner).unwrap();
-        let (total, steps) = game.current();
-        eprintln!("{total} events: {steps:?}");
-        play(database().await, total, &steps).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_that_import_and_die_use_up_an_approval_exactly_on_sqlite() {
-    play_some(async || TestDatabase::sqlite(), 4).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_that_import_and_die_use_up_an_approval_exactly_on_postgres() {
-    play_some(async || TestDatabase::postgres().await, 4).await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_requests_import_the_approved_events_and_not_one_more() {
     let env = TestEnv::new(TestDatabase::sqlite(), 1_000).await;
@@ -364,6 +262,59 @@ async fn concurrent_requests_import_the_approved_events_and_not_one_more() {
     assert_eq!(stored, 1_000 / 7 * 7);
     env.until_imported(stored).await;
     node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_need_what_each_holds_give_it_back_while_requests_go_on() {
+    let env = TestEnv::new(TestDatabase::sqlite(), 100).await;
+    let (mut first, mut second) = (env.node(0).await, env.node(1).await);
+    for node in [&mut first, &mut second] {
+        // The first request is leased what it needs, the second one a stock as well.
+        for events in [1, 9] {
+            node.import_patiently(events).await.unwrap();
+        }
+    }
+    let outcomes = tokio::join!(first.import_patiently(80), second.import_patiently(80));
+    let outcomes = [outcomes.0, outcomes.1];
+    let admitted = outcomes.iter().filter(|outcome| outcome.is_ok());
+    assert_eq!(admitted.count(), 1, "{outcomes:?}");
+    for node in [first, second] {
+        node.stop().await;
+    }
+    env.until_imported(100).await;
+}
+
+#[tokio::test]
+async fn nothing_is_leased_once_the_leases_have_gone_back() {
+    let env = TestEnv::new(TestDatabase::sqlite(), 100).await;
+    let node = env.node(0).await;
+    let import_quota = node.import_quota.clone();
+    node.stop().await;
+    let refused = import_quota.admit(env.project_id, 1).await.err();
+    assert_eq!(refused, Some(ImportRefusal::Unavailable));
+}
+
+/// Clock that panics once it is armed.
+struct PanickingClock(Arc<AtomicBool>);
+
+impl Clock for PanickingClock {
+    fn now(&self) -> Micros {
+        assert!(!self.0.load(Ordering::Acquire), "a mistake of ours");
+        Micros(1)
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_a_renewal_is_one_of_the_request_that_waits_for_it() {
+    let env = TestEnv::new(TestDatabase::sqlite(), 100).await;
+    let is_armed = Arc::new(AtomicBool::default());
+    let clock = Arc::new(PanickingClock(Arc::clone(&is_armed)));
+    let (catalog, project_id) = (env.catalog.clone(), env.project_id);
+    let (import_quota, _running) = ImportQuota::start(catalog, "node".to_owned(), clock);
+    drop(import_quota.0.project(project_id));
+    is_armed.store(true, Ordering::Release);
+    let waiting = tokio::spawn(async move { import_quota.admit(project_id, 1).await.err() });
+    assert!(waiting.await.is_err_and(|error| error.is_panic()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
