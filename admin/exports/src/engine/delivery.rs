@@ -55,6 +55,7 @@ pub(super) async fn deliver(
     stopped: &CancellationToken,
 ) -> Result<Delivered, ExportError> {
     if let Some(reason) = &claimed.unknown_settings {
+        // The catalog pauses no export for such runs.
         return Err(ExportError::permanent(reason.clone()));
     }
     let scope = RunScope::of(&claimed.export, &claimed.run);
