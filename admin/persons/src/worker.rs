@@ -35,8 +35,8 @@ pub struct WorkerOptions {
     /// Time of a round after which updates of projects with a backlog wait for the next one, so
     /// that what comes meanwhile from others waits for little more.
     pub apply_max: Duration,
-    /// Longest round, and longest time that a page of a copy takes, which end far sooner while both
-    /// databases answer: then this process gives the lease up, and begins anew.
+    /// Longest time without an end of the round or of a page that it copies. After it this process
+    /// gives the lease up and begins anew. Both end far sooner while the databases answer.
     pub round_max: Duration,
     /// Wait between rounds when there is nothing to do.
     pub look_every: Duration,
