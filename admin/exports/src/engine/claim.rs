@@ -73,7 +73,9 @@ impl<'a> Claim<'a> {
                 }
                 Ok(Ok(_)) => self.held_until = sent_at + time,
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "the progress of a run cannot be recorded; trying again");
+                    if self.inner.is_logged("progress", &error) {
+                        tracing::warn!(%error, "the progress of a run cannot be recorded; trying again");
+                    }
                 }
             }
         }
