@@ -4,8 +4,8 @@
 //! Where more is waiting than a round takes, each project with more than a tenth of a round
 //! waiting gets a place of its own. So do the largest projects of an organization with more than
 //! that in all of them together, beside other organizations. The others have half of a round
-//! first, and what they leave of it is shared by the backlogs, in turns of organizations, and of the
-//! backlogs of each. So an update waits for a few rounds at the most, however much another
+//! first, and what they leave of it is shared by the backlogs, in turns of organizations, and of
+//! the backlogs of each. So an update waits for a few rounds at the most, however much another
 //! organization sends, in however many projects.
 
 mod shares;

@@ -28,7 +28,7 @@ pub struct Arguments {
     common: Common,
     #[command(flatten)]
     sources: Sources,
-    /// Fail this check if more records than this would be rejected: a number, or a percentage like 0.5%
+    /// Fail this check if more records than this would be rejected: a number, or a share like 0.5%
     #[arg(long, value_name = "N|N%", default_value = "0", value_parser = max_bad)]
     max_bad: MaxBad,
     /// Sample events to show, beside the records that they are made of
