@@ -6,8 +6,9 @@
 
 use millrace_catalog::leases::CLEANUP_LEASE;
 use millrace_catalog::{Catalog, ChangeError, Cleanup, IdempotencyKeys};
+use millrace_rows::RareLog;
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -38,8 +39,11 @@ pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallib
 }
 
 async fn delete_periodically(catalog: &Catalog, holder: Uuid) -> Infallible {
+    let failures = RareLog::default();
     loop {
-        if let Err(error) = delete(catalog, holder).await {
+        if let Err(error) = delete(catalog, holder).await
+            && failures.is_due(&error.to_string(), Instant::now())
+        {
             tracing::warn!(%error, "rows of what was deleted cannot be deleted; trying again");
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
@@ -52,20 +56,23 @@ async fn prune_periodically(
     activity_kept: Option<Duration>,
 ) -> Infallible {
     // Not at once: after an upgrade the operator may want to keep what is older than the default.
-    let mut pause = PRUNE_INTERVAL;
+    let (mut pause, failures) = (PRUNE_INTERVAL, RareLog::default());
     loop {
         tokio::time::sleep(pause).await;
-        let failed = prune(catalog, holder, activity_kept).await;
-        pause = if failed.is_empty() {
-            PRUNE_INTERVAL
-        } else {
+        let failed = prune(catalog, holder, activity_kept, &failures).await;
+        if failed.is_empty() {
+            pause = PRUNE_INTERVAL;
+            continue;
+        }
+        pause = RETRY_INTERVAL;
+        let steps = failed.join(", ");
+        if failures.is_due(&steps, Instant::now()) {
             tracing::warn!(
-                steps = failed.join(", "),
+                steps,
                 retry_seconds = RETRY_INTERVAL.as_secs(),
                 "the hourly cleanup is not complete; trying again"
             );
-            RETRY_INTERVAL
-        };
+        }
     }
 }
 
@@ -75,6 +82,7 @@ async fn prune(
     catalog: &Catalog,
     holder: Uuid,
     activity_kept: Option<Duration>,
+    failures: &RareLog,
 ) -> Vec<&'static str> {
     let mut steps = Vec::new();
     if let Some(kept) = activity_kept {
@@ -98,7 +106,9 @@ async fn prune(
     steps.push(("unused users", prune_users(catalog, holder).await));
     let failed = steps.into_iter().filter_map(|(step, done)| {
         let error = done.err()?;
-        tracing::warn!(step, %error, "a step of the hourly cleanup failed");
+        if failures.is_due(&format!("{step}: {error}"), Instant::now()) {
+            tracing::warn!(step, %error, "a step of the hourly cleanup failed");
+        }
         Some(step)
     });
     failed.collect()

@@ -11,8 +11,9 @@ use millrace_catalog::SecretKey;
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_exports::destination::Destinations;
 use millrace_exports::engine::{Engine, EngineOptions, TAKE_BACK_TIMEOUT};
+use millrace_rows::RareLog;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -88,12 +89,15 @@ fn serve(
         .build()
         .context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
+        let failures = RareLog::default();
         loop {
             match engine(config, secret_key, clickhouse).await {
                 Ok(engine) => break engine.run(stopped.cancelled()).await,
                 Err(error) => {
                     let error = format!("{error:#}");
-                    tracing::error!(error, "batch exports do not run; trying again");
+                    if failures.is_due(&error, Instant::now()) {
+                        tracing::error!(error, "batch exports do not run; trying again");
+                    }
                 }
             }
             let pause = tokio::time::sleep(RETRY_PAUSE);

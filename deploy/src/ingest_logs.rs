@@ -21,7 +21,9 @@ pub fn require(readiness: &Readiness) -> Arc<OnceLock<Pipeline>> {
     let log = Arc::clone(&begun);
     readiness.require("log", move || match log.get() {
         Some(pipeline) => pipeline.failure(),
-        None => Some("no events are taken yet, as the log is still being read".to_owned()),
+        None => {
+            Some("the log is still being read; events are accepted once that is done".to_owned())
+        }
     });
     begun
 }

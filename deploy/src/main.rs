@@ -8,11 +8,13 @@
 //! | `ingest`, `admin`, `engine` | parts of a mode: ingestion, organization API, embedded ClickHouse |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
-//! | `node_registration` | registration of a node, which detects copies of its data folder |
+//! | `node_registration`, `starts_file` | registration of a node, which detects copies of its data folder |
+//! | `backlog_hold` | hold of the log of a copied data folder |
 //! | `preflight` | checks before a start creates anything |
 //! | `plugin_source` | sources of plugins, parsed in a process of their own |
 //! | `commands`, `output` | the operator's tools, and what they print |
 //! | `poll_timeout` | questions that are asked again while a server does not answer |
+//! | `reference` | `deploy/REFERENCE.md`, written by a test |
 //! | `bootstrap`, `credentials`, `secret_key` | first start, `credentials.json`, `secret.key` |
 //! | `logging`, `signals`, `thread_priority` | log lines, SIGTERM, background threads |
 //! | `data_dir`, `backup_dir` | the data folder, the folder of backups |

@@ -7,7 +7,8 @@ use crate::thread_priority::lower_priority;
 use anyhow::{Context, anyhow};
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_persons::{Worker, WorkerOptions};
-use std::time::Duration;
+use millrace_rows::RareLog;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -87,12 +88,15 @@ fn serve(
         ..WorkerOptions::default()
     };
     let outcome = runtime.block_on(async {
+        let failures = RareLog::default();
         let catalog = loop {
             match connect::catalog(config).await {
                 Ok(catalog) => break catalog,
                 Err(error) => {
                     let error = format!("{error:#}");
-                    tracing::error!(error, "persons are not kept; trying again");
+                    if failures.is_due(&error, Instant::now()) {
+                        tracing::error!(error, "persons are not kept; trying again");
+                    }
                 }
             }
             let pause = tokio::time::sleep(RETRY_PAUSE);

@@ -5,38 +5,41 @@ use std::fmt::Display;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Time without an answer after which a question counts as failed.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Time of failures in a row after which a question counts as failed.
+const FAILING_MAX: Duration = Duration::from_secs(60);
 
-/// Timeout of repeated questions, from the last answer on.
+/// Timeout of repeated questions, from the first of the failures in a row on: an answer that takes
+/// long to come, or a long pause before a question, is none.
 pub struct PollTimeout {
-    answered: Instant,
+    failing_since: Option<Instant>,
 }
 
 impl PollTimeout {
-    /// Begins to wait for a first answer.
-    pub fn new() -> Self {
+    /// Begins before the first question.
+    pub const fn new() -> Self {
         Self {
-            answered: Instant::now(),
+            failing_since: None,
         }
     }
 
     /// Checks an answer; `None` for one that failed, so that the question is to be asked again.
     ///
     /// # Errors
-    /// The last failure, when there was no answer for a minute.
+    /// The last failure, when there were only failures for a minute.
     pub fn check<T, E: Display>(&mut self, answer: Result<T, E>) -> Result<Option<T>, E> {
-        match answer {
+        let error = match answer {
             Ok(answer) => {
-                self.answered = Instant::now();
-                Ok(Some(answer))
+                self.failing_since = None;
+                return Ok(Some(answer));
             }
-            Err(error) if self.answered.elapsed() < SILENCE_MAX => {
-                tracing::debug!(%error, "no answer; asking again");
-                Ok(None)
-            }
-            Err(error) => Err(error),
+            Err(error) => error,
+        };
+        let since = *self.failing_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= FAILING_MAX {
+            return Err(error);
         }
+        tracing::debug!(%error, "no answer; asking again");
+        Ok(None)
     }
 }
 
@@ -45,13 +48,18 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_fails_after_a_minute_without_an_answer() {
+    async fn a_question_fails_after_a_minute_of_failures() {
         let mut poll_timeout = PollTimeout::new();
+        // Seconds since the answer before, the answer, and what comes of it.
         let table = [
-            (59, Err("a"), Ok(None)),
-            (1, Ok(1), Ok(Some(1))),
+            // A question that took long to fail is asked again all the same.
+            (120, Err("a"), Ok(None)),
             (59, Err("b"), Ok(None)),
-            (1, Err("c"), Err("c")),
+            (0, Ok(1), Ok(Some(1))),
+            (120, Ok(2), Ok(Some(2))),
+            (120, Err("c"), Ok(None)),
+            (59, Err("d"), Ok(None)),
+            (1, Err("e"), Err("e")),
         ];
         for (seconds, answer, expected) in table {
             tokio::time::advance(Duration::from_secs(seconds)).await;

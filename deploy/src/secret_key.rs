@@ -9,11 +9,12 @@
 use crate::config::Config;
 use anyhow::{Context, bail};
 use millrace_catalog::SecretKey;
+use millrace_rows::RareLog;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Name of the key's file, in the data folder.
 const FILE: &str = "secret.key";
@@ -37,20 +38,23 @@ pub fn find(config: &Config) -> anyhow::Result<SecretKey> {
             let path = config.data_dir.join(FILE);
             remove_leftovers(&config.data_dir);
             let key = load_or_create(&config.data_dir)?;
-            Ok(key.with_reload(move || reload(&path)))
+            let failures = RareLog::default();
+            Ok(key.with_reload(move || reload(&path, &failures)))
         }
     }
 }
 
 /// Reads the key again; `None`, and a line in the log, if the file cannot be read.
-fn reload(path: &Path) -> Option<SecretKey> {
+fn reload(path: &Path, failures: &RareLog) -> Option<SecretKey> {
     let read = read(path).and_then(|key| key.with_context(|| format!("{FILE} is gone")));
     let told = |error: &anyhow::Error| {
         let error = format!("{error:#}");
-        tracing::warn!(
-            error,
-            "the key of secrets cannot be read again; the last one is used"
-        );
+        if failures.is_due(&error, Instant::now()) {
+            tracing::warn!(
+                error,
+                "the key of secrets cannot be read again; the last one is used"
+            );
+        }
     };
     read.inspect_err(told).ok()
 }

@@ -4,6 +4,7 @@
 use crate::metrics;
 use millrace_catalog::Catalog;
 use millrace_catalog::leases::PERSONS_LEASE;
+use millrace_rows::RareLog;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
@@ -41,6 +42,7 @@ impl Leader {
             leads: leads_tx,
             stopped: stop.clone(),
             resigned: Arc::clone(&resigned),
+            failures: RareLog::default(),
         };
         let task = tokio::spawn(renewer.run());
         Self {
@@ -104,6 +106,8 @@ struct LeaseRenewer {
     leads: watch::Sender<bool>,
     stopped: CancellationToken,
     resigned: Arc<Notify>,
+    /// Failures that were logged lately.
+    failures: RareLog,
 }
 
 impl LeaseRenewer {
@@ -118,10 +122,16 @@ impl LeaseRenewer {
                 Ok(Ok(true)) => held_until = asked + self.lapse_after,
                 Ok(Ok(false)) => held_until = asked,
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "the lease of persons cannot be extended; trying again");
+                    if self.failures.is_due(&error.to_string(), Instant::now()) {
+                        tracing::warn!(%error, "the lease of persons cannot be extended; trying again");
+                    }
                 }
-                Err(_) => {
-                    tracing::warn!("the catalog is slow to say who keeps persons; asking again");
+                Err(slow) => {
+                    if self.failures.is_due(&slow.to_string(), Instant::now()) {
+                        tracing::warn!(
+                            "the catalog is slow to say who keeps persons; asking again"
+                        );
+                    }
                 }
             }
             self.set_leader(Instant::now() < held_until);

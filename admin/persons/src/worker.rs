@@ -9,9 +9,8 @@ use millrace_catalog::{
     ApplyOptions, Catalog, GrowthLimits, Nodes, PersonProgress, PersonStore, UtcTime,
 };
 use millrace_clickhouse::{ClickHouse, QueryError};
-use millrace_rows::Month;
+use millrace_rows::{Month, RareLog};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::time::{sleep, timeout};
@@ -35,8 +34,8 @@ pub struct WorkerOptions {
     /// Time of a round after which updates of projects with a backlog wait for the next one, so
     /// that what comes meanwhile from others waits for little more.
     pub apply_max: Duration,
-    /// Longest round, and longest time that a page of a copy takes, which end far sooner while both
-    /// databases answer: then this process gives the lease up, and begins anew.
+    /// Longest time without an end of the round or of a page that it copies. After it this process
+    /// gives the lease up and begins anew. Both end far sooner while the databases answer.
     pub round_max: Duration,
     /// Wait between rounds when there is nothing to do.
     pub look_every: Duration,
@@ -95,8 +94,8 @@ pub struct Worker {
     round_size: RoundSize,
     /// Pages that were copied: a copy of all persons takes as long as it takes.
     copied_pages: AtomicU64,
-    /// Cause of the failure that was logged last, until a round succeeds.
-    last_cause: Mutex<Option<String>>,
+    /// Failures that were logged lately, since the last round that succeeded.
+    failures: RareLog,
 }
 
 impl Worker {
@@ -110,7 +109,7 @@ impl Worker {
             options,
             round_size: RoundSize::new(options.updates_max),
             copied_pages: AtomicU64::new(0),
-            last_cause: Mutex::default(),
+            failures: RareLog::default(),
         }
     }
 
@@ -190,7 +189,9 @@ impl Worker {
     async fn led_round(&self) -> Duration {
         let failure = match self.step().await {
             Ok((round, passed)) => {
-                self.recovered();
+                if self.failures.clear() {
+                    tracing::info!("persons are kept again");
+                }
                 metrics::lag(passed);
                 return match round {
                     Round::More => Duration::ZERO,
@@ -202,7 +203,7 @@ impl Worker {
         let pause = if failure.tables_are_missing() {
             self.make_tables().await
         } else {
-            if self.is_new_cause(failure.cause()) {
+            if self.failures.is_due(&failure.cause(), Instant::now()) {
                 tracing::warn!(%failure, "persons are not up to date; trying again until they are");
             }
             self.options.retry_pause
@@ -223,30 +224,11 @@ impl Worker {
                 let cause = error
                     .query_error()
                     .map_or_else(|| error.to_string(), QueryError::cause);
-                if self.is_new_cause(cause) {
+                if self.failures.is_due(&cause, Instant::now()) {
                     tracing::warn!(%error, "the tables of persons cannot be made; trying again until they are");
                 }
                 self.options.retry_pause
             }
-        }
-    }
-
-    /// Returns true if a failure has another cause than the one before it: each is logged once.
-    fn is_new_cause(&self, cause: String) -> bool {
-        let mut last_cause = self
-            .last_cause
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        last_cause.replace(cause.clone()) != Some(cause)
-    }
-
-    fn recovered(&self) {
-        let mut last_cause = self
-            .last_cause
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if last_cause.take().is_some() {
-            tracing::info!("persons are kept again");
         }
     }
 

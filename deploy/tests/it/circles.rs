@@ -138,3 +138,46 @@ fn few_groups_of_files_import_each_other() {
     }
     assert!(found.len() <= GROUPS_MAX, "{found:#?}");
 }
+
+#[test]
+fn circles_of_made_up_files_are_found() {
+    // Modules with their texts, and the groups among them.
+    let table: [(&[(&str, &str)], &[&str]); 3] = [
+        (
+            &[
+                ("", "mod a;\nmod b;\nmod c;\npub use c::C;\n"),
+                ("a", "use crate::b::B;\n"),
+                // By way of what the root exports.
+                ("b", "use super::C;\n"),
+                ("c", "pub fn c() {\n    crate::a::a();\n}\n"),
+            ],
+            &["a b c "],
+        ),
+        (
+            &[
+                ("", "mod a;\nmod c;\n"),
+                ("a", "mod b;\nuse b::B;\n"),
+                ("a::b", "use super::A;\n"),
+                ("c", "use crate::a::{self, A};\n"),
+            ],
+            &["a a::b "],
+        ),
+        (
+            &[
+                ("", "mod a;\nmod b;\npub use a::A;\n"),
+                ("a", "use crate::b::B;\n"),
+                (
+                    "b",
+                    "// See crate::a.\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n",
+                ),
+            ],
+            &[],
+        ),
+    ];
+    for (sources, expected) in table {
+        let files = sources.iter();
+        let files = files.map(|(module, text)| (names(module), parsed(text)));
+        let found: Vec<String> = groups(&files.collect()).into_iter().collect();
+        assert_eq!(found, expected, "{sources:?}");
+    }
+}

@@ -161,6 +161,60 @@ fn counts_are_spelled_in_one_place() {
     assert_none("write these with `counted`", &offenders);
 }
 
+/// Finds lines of the log on failures that are tried again, and would be logged at each try.
+fn unlimited_logs(text: &str) -> Vec<usize> {
+    let lines: Vec<_> = text.lines().collect();
+    let is_unlimited = |number: &usize| {
+        let line = lines[*number];
+        let is_again = ["trying again", "asking again"].map(|words| line.contains(words));
+        if !is_again.contains(&true) || line.trim_start().starts_with("//") {
+            return false;
+        }
+        // Such tries are rare.
+        if line.contains("trying again later") || line.contains("in an hour") {
+            return false;
+        }
+        let before = &lines[number.saturating_sub(8)..=*number];
+        let is_log = |line: &&str| ["warn!(", "error!("].iter().any(|it| line.contains(it));
+        let is_limit = |line: &&str| ["is_due(", "is_logged("].iter().any(|it| line.contains(it));
+        before.iter().any(is_log) && !before.iter().any(is_limit)
+    };
+    (0..lines.len()).filter(is_unlimited).collect()
+}
+
+#[test]
+fn failures_that_are_tried_again_are_logged_rarely() {
+    // Shipping has pauses that grow, and logs by them.
+    let rooms = [
+        "admin/exports/src/engine/",
+        "admin/persons/src/",
+        "deploy/src/",
+    ];
+    let offenders: Vec<_> = files(".rs")
+        .into_iter()
+        .filter(|(name, _)| rooms.iter().any(|room| name.starts_with(room)))
+        .flat_map(|(name, text)| {
+            let lines = unlimited_logs(&text).into_iter();
+            lines
+                .map(|number| format!("{name}:{}", number + 1))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_none("log these by `RareLog`", &offenders);
+    let table = [
+        ("tracing::warn!(%error, \"away; trying again\");", 1),
+        (
+            "if log.is_due(&error, now) {\ntracing::warn!(\"away; trying again\");",
+            0,
+        ),
+        ("tracing::warn!(%error, \"away; trying again later\");", 0),
+        ("tracing::debug!(%error, \"away; asking again\");", 0),
+    ];
+    for (text, count) in table {
+        assert_eq!(unlimited_logs(text).len(), count, "{text}");
+    }
+}
+
 #[test]
 fn unsafe_code_is_where_it_must_be_and_nowhere_else() {
     // The engine's C interface; and what takes a processor feature that is asked for at run time.

@@ -16,6 +16,7 @@
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
 //! | `counted` | numbers with their noun |
+//! | `rare_log` | [`RareLog`]: failures that come again and again are logged rarely |
 //! | `shown` | foreign texts with escaped control characters |
 //! | `thrift` | reader of the encoding of Parquet's metadata |
 //! | `testing` | rows read back, with the feature `testing` only |
@@ -30,6 +31,7 @@ mod ids;
 mod key;
 mod person;
 mod person_id;
+mod rare_log;
 mod rejected;
 mod restamp;
 pub mod rowbinary;
@@ -47,6 +49,7 @@ pub use ids::{Micros, Month, ProjectId};
 pub use key::RowKey;
 pub use person::{PersonUpdateRow, UpdateKind};
 pub use person_id::{PERSON_NAMESPACE, person_id};
+pub use rare_log::RareLog;
 pub use rejected::RejectedRow;
 pub use shown::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
 pub use table::Table;

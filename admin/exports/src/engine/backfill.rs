@@ -92,7 +92,7 @@ impl BackfillPlanner<'_> {
         let mut total = 0;
         for range in &self.ranges {
             let scope = scope(&self.open.export, range);
-            let source = RunSource::of(&self.inner.clickhouse, &self.open.export, &scope)?;
+            let source = RunSource::of(self.inner, &self.open.export, &scope)?;
             let query = source.window_query();
             total += query.count_windows(self.interval, self.work_max()).await?;
         }
@@ -122,7 +122,7 @@ impl BackfillPlanner<'_> {
         };
         for range in &self.ranges {
             let scope = scope(&self.open.export, range);
-            let source = RunSource::of(&self.inner.clickhouse, &self.open.export, &scope)?;
+            let source = RunSource::of(self.inner, &self.open.export, &scope)?;
             let query = source.window_query();
             let count_max = most - created.count;
             let next = query.first_windows(self.interval, count_max, self.work_max());

@@ -89,8 +89,6 @@ struct BackfillScheduler {
     /// not kept across restarts: another process counts anew.
     limits: HashMap<Uuid, u32>,
     idle_since: Instant,
-    /// Error of the catalog that was logged last.
-    last_error: Option<String>,
 }
 
 impl BackfillScheduler {
@@ -105,7 +103,6 @@ impl BackfillScheduler {
             failed: HashMap::new(),
             limits: HashMap::new(),
             idle_since: Instant::now(),
-            last_error: None,
         }
     }
 
@@ -150,22 +147,11 @@ impl BackfillScheduler {
         self.failed.retain(|_, until| Instant::now() < *until);
         let inner = Arc::clone(&self.inner);
         let started = in_time(&inner, self.start_due()).await;
-        match &started {
-            Ok(()) => self.last_error = None,
-            Err(error) => self.log_once(error.to_string()),
-        }
-        started
-    }
-
-    /// Logs an error, unless it is that of the last time.
-    fn log_once(&mut self, error: String) {
-        if self.last_error.as_ref() != Some(&error) {
-            tracing::warn!(
-                error,
-                "backfills cannot be planned; trying again until they can"
-            );
-            self.last_error = Some(error);
-        }
+        started.inspect_err(|error| {
+            if inner.is_logged("plan backfills", error) {
+                tracing::warn!(%error, "backfills cannot be planned; trying again until they can");
+            }
+        })
     }
 
     async fn start_due(&mut self) -> Result<(), CatalogError> {
@@ -236,13 +222,10 @@ async fn plan_one(
     );
     let mut failed_after = None;
     let is_planned = match planned {
-        Ok(is_planned) => {
-            inner.unplanned().remove(&id);
-            is_planned
-        }
+        Ok(is_planned) => is_planned,
         Err(error) => {
-            // Logged once for as long as it lasts. ClickHouse's own failures are logged elsewhere.
-            if inner.unplanned().insert(id) {
+            // ClickHouse's own failures are logged elsewhere.
+            if inner.is_logged("plan backfill", &id) {
                 tracing::warn!(backfill = %id, %error, "a backfill cannot be planned; trying again until it can");
             }
             // Memory is short sooner than time, and for as long.

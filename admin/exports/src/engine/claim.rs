@@ -5,7 +5,7 @@ use super::delivery::Progress;
 use super::planner::{PlanError, in_time};
 use super::state::Inner;
 use backon::{ConstantBuilder, Retryable};
-use millrace_catalog::{ClaimedRun, ExportPlace, ExportRuns, RunOutcome, RunProgress, RunStatus};
+use millrace_catalog::{ClaimedRun, ExportRuns, RunOutcome, RunProgress, RunStatus};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,9 @@ impl<'a> Claim<'a> {
                 }
                 Ok(Ok(_)) => self.held_until = sent_at + time,
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "the progress of a run cannot be recorded; trying again");
+                    if self.inner.is_logged("progress", &error) {
+                        tracing::warn!(%error, "the progress of a run cannot be recorded; trying again");
+                    }
                 }
             }
         }
@@ -81,7 +83,8 @@ impl<'a> Claim<'a> {
 }
 
 /// Records the status that ends a try, with retries until its claim has lapsed: by then the run is
-/// claimed anew, and made again.
+/// claimed anew, and made again. The outcome is that of the record that was kept, though its answer
+/// was lost.
 pub(super) async fn record_try(
     inner: &Inner,
     claimed: &ClaimedRun,
@@ -101,18 +104,11 @@ pub(super) async fn record_try(
         return Ok(outcome);
     }
     // An attempt that had no answer may have been kept, which ended the claim.
-    let place = ExportPlace {
-        organization_id: claimed.export.organization_id,
-        project_id: None,
-    };
-    let reading = ExportRuns::new(catalog).get(place, claimed.export.id, run.id);
-    let kept = in_time(inner, reading).await?;
-    let is_ours = kept.is_some_and(|run| run.status == record.status && run.claim.is_none());
-    Ok(if is_ours {
-        RunOutcome::Kept
-    } else {
-        RunOutcome::Lost
-    })
+    in_time(
+        inner,
+        ExportRuns::new(catalog).recorded(run.id, record.status),
+    )
+    .await
 }
 
 /// Retries an attempt until it succeeds, or a claim that was renewed by now has lapsed.

@@ -55,10 +55,11 @@ pub(super) async fn deliver(
     stopped: &CancellationToken,
 ) -> Result<Delivered, ExportError> {
     if let Some(reason) = &claimed.unknown_settings {
+        // The catalog pauses no export for such runs.
         return Err(ExportError::permanent(reason.clone()));
     }
     let scope = RunScope::of(&claimed.export, &claimed.run);
-    let source = RunSource::of(&inner.clickhouse, &claimed.export, &scope)?;
+    let source = RunSource::of(inner, &claimed.export, &scope)?;
     if source.is_of_persons() {
         tokio::select! {
             known = until_persons_applied(inner, &scope) => known?,
@@ -118,13 +119,17 @@ async fn until_persons_applied(inner: &Inner, scope: &RunScope) -> Result<(), Ex
             Ok(watermark) if watermark >= Some(known_from) => return Ok(()),
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(%error, "the progress of persons cannot be read; asking again");
+                if inner.is_logged("progress of persons", &error) {
+                    tracing::warn!(%error, "the progress of persons cannot be read; asking again");
+                }
             }
         }
         tokio::time::sleep(CHECK_EVERY).await;
     }
     let export_id = scope.export_id;
-    tracing::warn!(%export_id, %known_from, "an export waits for persons");
+    if inner.is_logged("persons", &export_id) {
+        tracing::warn!(%export_id, %known_from, "an export waits for persons");
+    }
     Err(ExportError::waiting(
         "What the window's events say of persons is not applied yet. The export waits until it is; there is \
          nothing to do about it.",
@@ -177,7 +182,7 @@ async fn copy(
 }
 
 /// Reads the next rows of a part, of which the destination took none for up to `stalled`.
-async fn next_of(reader: &mut Reader, stalled: Duration) -> Result<Option<Bytes>, ExportError> {
+async fn next_of(reader: &mut Reader<'_>, stalled: Duration) -> Result<Option<Bytes>, ExportError> {
     let next = reader.next().await;
     next.map_err(|error| after_stall(error, stalled))
 }

@@ -142,9 +142,15 @@ impl LeaseRenewer {
                 held_until.send_replace(asked);
             }
             // The lease may be held all the same: then the next answer says so.
-            Err(_) => tracing::warn!("the catalog is slow to say who exports; asking again"),
+            Err(slow) => {
+                if inner.is_logged("lease", &slow) {
+                    tracing::warn!("the catalog is slow to say who exports; asking again");
+                }
+            }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "the lease of exports cannot be extended; trying again");
+                if inner.is_logged("lease", &error) {
+                    tracing::warn!(%error, "the lease of exports cannot be extended; trying again");
+                }
             }
         }
     }

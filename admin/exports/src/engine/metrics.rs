@@ -2,9 +2,10 @@
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use millrace_catalog::{BatchExports, Catalog, ExportPlanner, RunStatus};
+use millrace_rows::RareLog;
 use std::convert::Infallible;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
 
 /// Interval at which the state of exports in the catalog is recorded.
@@ -72,7 +73,7 @@ pub(super) fn panicked() {
 pub(super) async fn record_lag(catalog: &Catalog) -> Infallible {
     let mut every = tokio::time::interval(LAG_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last = Duration::ZERO;
+    let (mut last, failures) = (Duration::ZERO, RareLog::default());
     loop {
         every.tick().await;
         let mut asking = pin!(async {
@@ -93,14 +94,20 @@ pub(super) async fn record_lag(catalog: &Catalog) -> Infallible {
         match lag {
             Ok(lag) => last = lag,
             Err(error) => {
-                tracing::warn!(%error, "the lag of exports cannot be read");
+                if failures.is_due(&format!("lag: {error}"), Instant::now()) {
+                    tracing::warn!(%error, "the lag of exports cannot be read");
+                }
                 last += LAG_EVERY;
             }
         }
         gauge!(LAG).set(last.as_secs_f64());
         match waiting {
             Ok(waiting) => gauge!(WAITING).set(u32::try_from(waiting).unwrap_or(u32::MAX)),
-            Err(error) => tracing::warn!(%error, "exports that wait cannot be counted"),
+            Err(error) => {
+                if failures.is_due(&format!("waiting: {error}"), Instant::now()) {
+                    tracing::warn!(%error, "exports that wait cannot be counted");
+                }
+            }
         }
     }
 }

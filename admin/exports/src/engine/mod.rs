@@ -17,7 +17,6 @@
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
 //! | `panics` | panics of runs and of planning, each of which ends its try alone |
 //! | `pace` | minimum pace at which a destination takes rows |
-//! | `rare_log` | errors that come again and again are logged rarely |
 //! | `source` | rows that a run reads |
 //! | `unknown_values` | logs exports with values of another version, which are left alone |
 //! | `retention` | deletes old runs and log lines |
@@ -35,7 +34,6 @@ mod options;
 mod pace;
 mod panics;
 mod planner;
-mod rare_log;
 mod retention;
 mod runner;
 mod source;
@@ -50,6 +48,7 @@ pub use state::OpenDestination;
 
 use millrace_catalog::{Catalog, ExportPlanner, RunRoundRobin};
 use millrace_clickhouse::ClickHouse;
+use millrace_rows::RareLog;
 use options::PLAN_EVERY;
 use planner::{PlanError, in_time};
 use state::Inner;
@@ -107,8 +106,7 @@ impl Engine {
                 freed: Notify::new(),
                 ended: Notify::new(),
                 tasks: TaskTracker::new(),
-                unplanned: Mutex::default(),
-                unclaimed: Mutex::default(),
+                failures: RareLog::default(),
                 stopped: CancellationToken::new(),
             }),
         }
@@ -142,7 +140,6 @@ impl Engine {
     async fn plan_loop(&self, leads: &leader::Leader) -> std::convert::Infallible {
         let mut every = tokio::time::interval(PLAN_EVERY);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last_error: Option<String> = None;
         loop {
             tokio::select! {
                 _ = every.tick() => {}
@@ -153,21 +150,12 @@ impl Engine {
             if !leads.now() {
                 continue;
             }
-            match self.plan_and_claim(leads).await {
-                Ok(()) => last_error = None,
-                Err(error) => {
-                    if matches!(error, PlanError::NoAnswer) {
-                        leads.resign();
-                    }
-                    let error = error.to_string();
-                    // The same error is logged once.
-                    if last_error.as_ref() != Some(&error) {
-                        tracing::warn!(
-                            error,
-                            "exports cannot be planned; trying again until they can"
-                        );
-                        last_error = Some(error);
-                    }
+            if let Err(error) = self.plan_and_claim(leads).await {
+                if matches!(error, PlanError::NoAnswer) {
+                    leads.resign();
+                }
+                if self.inner.is_logged("plan", &error) {
+                    tracing::warn!(%error, "exports cannot be planned; trying again until they can");
                 }
             }
         }

@@ -52,9 +52,8 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
         Ok(None) => false,
         Err(error) => {
             // It is tried again four times a second.
-            let error = error.to_string();
-            if inner.unclaimed().is_due(&error, Instant::now()) {
-                tracing::warn!(error, "an export run cannot be claimed; trying again");
+            if inner.is_logged("claim", &error) {
+                tracing::warn!(%error, "an export run cannot be claimed; trying again");
             }
             false
         }

@@ -1,5 +1,6 @@
 //! Rows that a run reads.
 
+use super::state::Inner;
 use crate::error::{ExportError, ExportErrorKind};
 use crate::query::ExportQuery;
 use crate::rows::{
@@ -8,20 +9,21 @@ use crate::rows::{
 use crate::window::RunScope;
 use bytes::Bytes;
 use millrace_catalog::BatchExport;
-use millrace_clickhouse::{ClickHouse, QueryError, RowStream};
+use millrace_clickhouse::{QueryError, RowStream};
 use serde_json::Value;
 use uuid::Uuid;
 
 /// Rows of one run, and how to read them.
 pub(super) struct RunSource<'a> {
-    clickhouse: &'a ClickHouse,
+    inner: &'a Inner,
     scope: &'a RunScope,
     filter: EventFilter,
     query: Option<ExportQuery>,
 }
 
 /// Reader of one part of a run's rows.
-pub(super) struct Reader {
+pub(super) struct Reader<'a> {
+    inner: &'a Inner,
     stream: RowStream,
     counter: RowCounter,
     export_id: Uuid,
@@ -31,7 +33,7 @@ pub(super) struct Reader {
 impl<'a> RunSource<'a> {
     /// Creates the source from the export's current settings.
     pub(super) fn of(
-        clickhouse: &'a ClickHouse,
+        inner: &'a Inner,
         export: &BatchExport,
         scope: &'a RunScope,
     ) -> Result<Self, ExportError> {
@@ -42,7 +44,7 @@ impl<'a> RunSource<'a> {
             ))
         })?;
         Ok(Self {
-            clickhouse,
+            inner,
             scope,
             filter: filter(&export.destination_config),
             query,
@@ -51,7 +53,7 @@ impl<'a> RunSource<'a> {
 
     pub(super) fn window_query(&self) -> WindowQuery<'_> {
         WindowQuery {
-            clickhouse: self.clickhouse,
+            clickhouse: &self.inner.clickhouse,
             scope: self.scope,
             filter: &self.filter,
             query: self.query.as_ref(),
@@ -80,13 +82,16 @@ impl<'a> RunSource<'a> {
     }
 
     /// Reads a part.
-    pub(super) fn read(&self, form: RowForm, part: Part) -> Result<Reader, ExportError> {
+    pub(super) fn read(&self, form: RowForm, part: Part) -> Result<Reader<'a>, ExportError> {
         let statement = self.window_query().statement(form, part)?;
         let options = options(&statement, self.query_id());
-        let stream = self.clickhouse.read(&statement.sql, &options);
-        let export_id = self.scope.export_id;
+        let (inner, export_id) = (self.inner, self.scope.export_id);
+        let stream = inner.clickhouse.read(&statement.sql, &options);
+        let stream =
+            stream.map_err(|error| failure(inner, export_id, &error, statement.is_of_customer))?;
         Ok(Reader {
-            stream: stream.map_err(|error| failure(export_id, &error, statement.is_of_customer))?,
+            inner,
+            stream,
             counter: RowCounter::new(form),
             export_id,
             is_of_customer: statement.is_of_customer,
@@ -95,10 +100,11 @@ impl<'a> RunSource<'a> {
 
     async fn number(&self, statement: &Statement) -> Result<u64, ExportError> {
         let options = options(statement, self.query_id());
-        let asked = self.clickhouse.read_number(&statement.sql, &options);
-        asked
-            .await
-            .map_err(|error| failure(self.scope.export_id, &error, statement.is_of_customer))
+        let asked = self.inner.clickhouse.read_number(&statement.sql, &options);
+        asked.await.map_err(|error| {
+            let export_id = self.scope.export_id;
+            failure(self.inner, export_id, &error, statement.is_of_customer)
+        })
     }
 
     fn query_id(&self) -> String {
@@ -106,11 +112,13 @@ impl<'a> RunSource<'a> {
     }
 }
 
-impl Reader {
+impl Reader<'_> {
     /// Reads the next bytes; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ExportError> {
         let piece = self.stream.next().await;
-        let piece = piece.map_err(|error| failure(self.export_id, &error, self.is_of_customer))?;
+        let (inner, export_id) = (self.inner, self.export_id);
+        let piece =
+            piece.map_err(|error| failure(inner, export_id, &error, self.is_of_customer))?;
         if let Some(piece) = &piece {
             self.counter.update(piece).map_err(broken)?;
         }
@@ -130,9 +138,16 @@ impl Reader {
 
 /// Converts an error of ClickHouse. The operator has to mend what an export waits for, and
 /// customers are told nothing of it: so the log has it.
-fn failure(export_id: Uuid, error: &QueryError, is_of_customer: bool) -> ExportError {
+fn failure(
+    inner: &Inner,
+    export_id: Uuid,
+    error: &QueryError,
+    is_of_customer: bool,
+) -> ExportError {
     let failure = read_failure(error, is_of_customer);
-    if failure.kind == ExportErrorKind::Waiting {
+    // The message repeats the statement, which differs from try to try.
+    let cause = || format!("{export_id}: {}", error.cause());
+    if failure.kind == ExportErrorKind::Waiting && inner.is_logged("read", &cause()) {
         tracing::warn!(%error, %export_id, "an export waits for ClickHouse");
     }
     failure

@@ -2,17 +2,17 @@
 
 use super::notices::Notices;
 use super::options::EngineOptions;
-use super::rare_log::RareLog;
 use crate::destination::Destination;
 use crate::error::ExportError;
 use millrace_catalog::{BatchExport, Catalog, RunRoundRobin};
 use millrace_clickhouse::ClickHouse;
-use std::collections::HashSet;
+use millrace_rows::RareLog;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use uuid::Uuid;
 
 /// Opens the destination of an export.
 pub type OpenDestination =
@@ -34,10 +34,8 @@ pub(super) struct Inner {
     /// Notified when a run has ended: its backfill may need more runs.
     pub(super) ended: Notify,
     pub(super) tasks: TaskTracker,
-    /// Backfills for which it was logged that they cannot be planned now.
-    pub(super) unplanned: Mutex<HashSet<Uuid>>,
-    /// Errors of claims that were logged lately.
-    pub(super) unclaimed: Mutex<RareLog>,
+    /// Failures that were logged lately.
+    pub(super) failures: RareLog,
     /// Stops runs, so that other processes claim them at once.
     pub(super) stopped: CancellationToken,
 }
@@ -49,15 +47,9 @@ impl Inner {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn unclaimed(&self) -> MutexGuard<'_, RareLog> {
-        self.unclaimed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn unplanned(&self) -> MutexGuard<'_, HashSet<Uuid>> {
-        self.unplanned
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Returns true if an error of some work, which is tried again, is to be logged now.
+    pub(super) fn is_logged(&self, work: &str, error: &impl Display) -> bool {
+        let failure = format!("{work}: {error}");
+        self.failures.is_due(&failure, Instant::now())
     }
 }

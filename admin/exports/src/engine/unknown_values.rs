@@ -23,7 +23,9 @@ pub(super) async fn run(inner: &Inner, leads: &Leader) -> Infallible {
         match in_time(inner, BatchExports::new(&inner.catalog).unknown_values()).await {
             Ok(found) => logged.update(found).iter().for_each(log),
             Err(error) => {
-                tracing::warn!(%error, "exports with unknown values cannot be listed; trying again later");
+                if inner.is_logged("unknown values", &error) {
+                    tracing::warn!(%error, "exports with unknown values cannot be listed; trying again later");
+                }
             }
         }
         tokio::time::sleep(SEARCH_EVERY).await;

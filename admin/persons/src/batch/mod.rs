@@ -4,9 +4,9 @@
 //! Where more is waiting than a round takes, each project with more than a tenth of a round
 //! waiting gets a place of its own. So do the largest projects of an organization with more than
 //! that in all of them together, beside other organizations. The others have half of a round
-//! first, and what they leave of it is shared by the backlogs, in turns of organizations. So an
-//! update waits for a few rounds at the most, however much another organization sends, in however
-//! many projects.
+//! first, and what they leave of it is shared by the backlogs, in turns of organizations, and of
+//! the backlogs of each. So an update waits for a few rounds at the most, however much another
+//! organization sends, in however many projects.
 
 mod shares;
 
@@ -16,7 +16,7 @@ use millrace_catalog::{
     Catalog, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, ProjectId, UtcTime,
 };
 use millrace_clickhouse::ClickHouse;
-use shares::{OverShare, over_share, turns};
+use shares::{OverShare, over_share, statements, turns};
 use std::collections::HashMap;
 
 /// Shares of a round: a project with more than one share waiting is deferred to a backlog.
@@ -104,21 +104,40 @@ pub(crate) async fn next_batch(
         .organizations_of(&project_ids)
         .await?;
     let turns = turns(waiting, &organizations);
-    for (turn, left) in turns.iter().zip((1..=turns.len()).rev()) {
-        let range = Range {
-            projects: ProjectFilter::Backlogs(turn),
-            before,
-        };
-        let limits = ((budget.0 / left).max(1), (budget.1 / left).max(1));
-        let own = reading::read(clickhouse, &range, limits).await?;
-        spend(&mut budget, &own);
-        let project_ids: Vec<_> = turn.iter().map(|backlog| backlog.project_id).collect();
-        sources.push((Some(project_ids), own));
-    }
+    sources.extend(read_turns(clickhouse, &turns, before, budget).await?);
     // All that may be applied of these has been.
     let done: Vec<_> = done.iter().map(|backlog| backlog.project_id).collect();
     sources.push((Some(done), Updates::none()));
     Ok(NextBatch::Ready(Batch::of(sources)))
+}
+
+/// Reads updates of backlogs, by turn: each has an equal part of what is left.
+async fn read_turns(
+    clickhouse: &ClickHouse,
+    turns: &[Vec<&PersonBacklog>],
+    before: UtcTime,
+    mut budget: (usize, usize),
+) -> Result<Vec<(Option<Vec<ProjectId>>, Updates)>, Failure> {
+    let mut sources = Vec::new();
+    for (turn, left) in turns.iter().zip((1..=turns.len()).rev()) {
+        let mut limits = ((budget.0 / left).max(1), (budget.1 / left).max(1));
+        for backlogs in statements(turn) {
+            let range = Range {
+                projects: ProjectFilter::Backlogs(backlogs),
+                before,
+            };
+            let own = reading::read(clickhouse, &range, limits).await?;
+            spend(&mut budget, &own);
+            spend(&mut limits, &own);
+            let has_rest = own.is_cut || limits.0 == 0 || limits.1 == 0;
+            let project_ids = backlogs.iter().map(|backlog| backlog.project_id);
+            sources.push((Some(project_ids.collect()), own));
+            if has_rest {
+                break;
+            }
+        }
+    }
+    Ok(sources)
 }
 
 fn spend(budget: &mut (usize, usize), updates: &Updates) {

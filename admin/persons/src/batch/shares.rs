@@ -10,6 +10,8 @@ const TURNS_MAX: usize = 8;
 /// Backlogs of an organization that are read together at most: each is a condition of the
 /// statement, and a row that a transaction writes.
 const TOGETHER_MAX: usize = 64;
+/// Statements that read the backlogs of one organization in a round at most.
+const STATEMENTS_MAX: usize = 4;
 /// Backlogs that are for projects with more than a share only.
 const LARGE_PLACES: usize = 1_000;
 
@@ -55,7 +57,8 @@ impl OverShare {
 
 /// Chooses the projects to defer, the largest first: those with more than a share, and of an
 /// organization with more than one in all its projects the largest, until the others are within it.
-/// An organization that waits alone keeps no other one waiting.
+/// An organization that waits alone keeps no other one waiting. The organizations are those of all
+/// that waits: of what was read, one may have had it all.
 pub(super) fn over_share(
     mut waiting: Vec<(ProjectId, usize)>,
     organizations: &HashMap<ProjectId, Uuid>,
@@ -68,7 +71,7 @@ pub(super) fn over_share(
             *left.entry(*organization).or_default() += amount;
         }
     }
-    let is_alone = left.len() <= 1;
+    let is_alone = organizations.values().collect::<HashSet<_>>().len() <= 1;
     let is_over = |(project, amount): &(ProjectId, usize)| {
         let organization = organizations.get(project);
         let left = organization.and_then(|organization| left.get_mut(organization));
@@ -119,6 +122,20 @@ pub(super) fn turns<'a>(
     turns.into_iter().map(|(_, turn)| turn).collect()
 }
 
+/// Splits the backlogs of a turn by statements, to be read one after the other until one leaves
+/// something: those that were read the longest time ago are apart, so that none which was read
+/// since is before them. `LIMIT … BY` would do so in one statement, but have ClickHouse read each
+/// backlog to its end.
+pub(super) fn statements<'t, 'a>(turn: &'t [&'a PersonBacklog]) -> Vec<&'t [&'a PersonBacklog]> {
+    let groups = turn.chunk_by(|one, next| last_read_at(one) == last_read_at(next));
+    let mut statements: Vec<_> = groups.take(STATEMENTS_MAX - 1).collect();
+    let count: usize = statements.iter().map(|statement| statement.len()).sum();
+    if let Some(rest @ [_, ..]) = turn.get(count..) {
+        statements.push(rest);
+    }
+    statements
+}
+
 /// Time at which a backlog was last read, in microseconds. The step that applied some of it has the
 /// watermark of that time as its number, or a higher one; where nothing was left, the watermark was
 /// noted as passed. So a backlog without new updates has its turn, and takes no other one's.
@@ -161,6 +178,14 @@ mod tests {
     }
 
     #[test]
+    fn an_organization_that_has_all_that_was_read_is_not_alone_where_others_wait() {
+        let organizations = organizations([100, 101, 200].into_iter());
+        let read = [(100, 9), (101, 9)].map(|(project, amount)| (ProjectId(project), amount));
+        let over = over_share(read.to_vec(), &organizations, 10);
+        assert_eq!(over.at_most(usize::MAX), [ProjectId(100)]);
+    }
+
+    #[test]
     fn a_project_that_is_gone_counts_for_itself() {
         let organizations = organizations([100, 200].into_iter());
         let rows = [(100, 6), (200, 6), (900, 9), (901, 9), (902, 11)];
@@ -190,9 +215,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn organizations_take_turns_however_many_backlogs_they_have() {
-        let backlog = |project: i64, version: i64| PersonBacklog {
+    fn backlog(project: i64, version: i64) -> PersonBacklog {
+        PersonBacklog {
             project_id: ProjectId(project),
             position: UpdatePosition {
                 created_at: Micros(0),
@@ -201,7 +225,29 @@ mod tests {
             },
             version,
             passed: None,
-        };
+        }
+    }
+
+    #[test]
+    fn backlogs_that_were_read_longer_ago_are_read_apart() {
+        // Times at which the backlogs of a turn were last read, and the sizes of its statements.
+        let table: [(&[i64], &[usize]); 5] = [
+            (&[], &[]),
+            (&[0, 0, 0], &[3]),
+            (&[0, 0, 7], &[2, 1]),
+            (&[1, 2, 3, 4], &[1, 1, 1, 1]),
+            (&[1, 2, 2, 3, 4, 5, 6], &[1, 2, 1, 3]),
+        ];
+        for (versions, expected) in table {
+            let backlogs: Vec<_> = versions.iter().map(|it| backlog(1, *it)).collect();
+            let turn: Vec<_> = backlogs.iter().collect();
+            let found: Vec<_> = statements(&turn).iter().map(|it| it.len()).collect();
+            assert_eq!(found, expected, "{versions:?}");
+        }
+    }
+
+    #[test]
+    fn organizations_take_turns_however_many_backlogs_they_have() {
         // One with a hundred backlogs, of which two were read, and nine with one each.
         let mut backlogs: Vec<_> = (2..100).map(|it| backlog(it, 0)).collect();
         backlogs.extend([backlog(0, 50), backlog(1, 49)]);

@@ -10,6 +10,7 @@ use millrace_persons::Round;
 on_both!(
     empty_backlogs_keep_no_other_project_waiting,
     no_project_waits_for_an_organization_of_many_small_ones,
+    no_backlog_waits_for_a_large_one_of_its_organization,
 );
 
 /// Creates more projects of one organization, in the order of their ids.
@@ -80,6 +81,24 @@ async fn no_project_waits_for_an_organization_of_many_small_ones(
         env.database
     );
     assert_eq!(env.ask(&ids, &[]).trim(), (ALL + 1).to_string());
+}
+
+async fn no_backlog_waits_for_a_large_one_of_its_organization(one: TestDatabase, _: TestDatabase) {
+    const LARGE: i64 = 4_000;
+    let env = TestEnv::open(&one).await;
+    register(&env).await;
+    let worker = env.worker(200);
+    let own = projects(&env, 2).await;
+    let from = PersonStore::new(&env.catalog).progress().await.unwrap();
+    let deferred = PersonStore::new(&env.catalog).defer(&from, &own).await;
+    assert_eq!(deferred.unwrap(), 2);
+    // Twenty rounds of the one, and then an update of the other.
+    let large: Vec<_> = (0..LARGE).map(|it| of_new_id(own[0], it, "{}")).collect();
+    env.store(&large);
+    env.store(&[of_new_id(own[1], LARGE, "{}")]);
+    pass(&env, LARGE + 1).await;
+    let rounds = rounds_until(&env, &worker, own[1], &format!("id {LARGE}")).await;
+    assert!(rounds <= 2, "{rounds}");
 }
 
 async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: TestDatabase) {

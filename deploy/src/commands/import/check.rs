@@ -28,7 +28,7 @@ pub struct Arguments {
     common: Common,
     #[command(flatten)]
     sources: Sources,
-    /// Fail this check if more records than this would be rejected: a number, or a share as 0.5%
+    /// Fail this check if more records than this would be rejected: a number, or a share like 0.5%
     #[arg(long, value_name = "N|N%", default_value = "0", value_parser = max_bad)]
     max_bad: MaxBad,
     /// Sample events to show, beside the records that they are made of
@@ -53,7 +53,8 @@ enum MaxBad {
 }
 
 fn max_bad(text: &str) -> Result<MaxBad, String> {
-    let wrong = || "give a number such as 100, or a share such as 0.5%".to_owned();
+    let wrong =
+        || "give a number of records, like 100, or a percentage of them, like 0.5%".to_owned();
     match text.strip_suffix('%') {
         Some(share) => {
             let share: f64 = share.trim().parse().map_err(|_| wrong())?;

@@ -9,13 +9,12 @@ mod persons;
 mod values;
 
 pub use clickhouse::ClickHouseSettings;
-pub use ingest::AckSetting;
+pub use ingest::{AckSetting, IngestSettings};
 pub use logging::LogFormat;
 
 use admin::AdminSettings;
 use clap::Args;
 use exports::ExportSettings;
-use ingest::IngestSettings;
 use logging::LogSettings;
 use persons::PersonLimits;
 use std::net::SocketAddr;

@@ -2,9 +2,8 @@
 
 use super::audit::audit_change;
 use super::backfill_snapshot::snapshot;
-use super::claims::hold_for_take_back;
+use super::cancel_runs::cancel_open_runs;
 use super::empty_backfills::{delete_oldest, drop_unused_settings};
-use super::latest::keep_latest_runs;
 use super::run_round_robin::exports_of;
 use super::{Backfills, ExportInterval, ExportLogs, ExportPlace, found_for_use, found_to_stop, of};
 use crate::activity::Activity;
@@ -235,22 +234,11 @@ impl Backfills<'_> {
         let now = self.0.now();
         let cancelled = RunStatus::Cancelled;
         let own = runs::Column::BackfillId.eq(before.id);
-        hold_for_take_back(within, export.id, own).await?;
-        let ended = runs::Entity::update_many()
-            .col_expr(runs::Column::Status, Expr::value(cancelled.to_value()))
-            .col_expr(runs::Column::FinishedAt, Expr::value(now))
-            .col_expr(runs::Column::LastUpdatedAt, Expr::value(now))
-            // A retry of the run is not made under a claim of before.
-            .col_expr(runs::Column::Claim, Expr::value(Option::<Uuid>::None))
-            .filter(runs::Column::BackfillId.eq(before.id))
-            .filter(runs::Column::Status.is_in(RunStatus::OPEN))
-            .exec(within)
-            .await?;
-        keep_latest_runs(within, export.id).await?;
+        let ended = cancel_open_runs(within, export.id, own, now).await?;
         let was = before.status.to_value();
         let mut after = before;
         after.status = cancelled;
-        after.finished_runs += i64::try_from(ended.rows_affected).unwrap_or(0);
+        after.finished_runs += i64::try_from(ended).unwrap_or(0);
         after.finished_at = Some(now);
         after.last_updated_at = now;
         drop_unused_settings(within, &mut after).await?;

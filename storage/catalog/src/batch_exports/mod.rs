@@ -20,6 +20,8 @@
 //! | `run_round_robin` | organization whose run is claimed next |
 //! | `unknown_values` | exports with values of another version, which are left alone |
 //! | `claims` | exclusive right of a process to make a run |
+//! | `record_runs` | progress and end of the tries of a run |
+//! | `cancel_runs` | cancellation of runs that have not ended |
 //! | `create_runs` | rows of new runs |
 //! | `backfill_progress` | runs that a backfill takes and has, and its end |
 //! | `operator_wait` | exports that wait for the server's operator |
@@ -36,6 +38,7 @@ mod backfill_progress;
 mod backfill_round_robin;
 mod backfill_snapshot;
 mod backfills;
+mod cancel_runs;
 mod claims;
 mod create_runs;
 mod destination;
@@ -49,6 +52,7 @@ mod operator_wait;
 mod pause;
 mod pending_work;
 mod plan;
+mod record_runs;
 mod reseal;
 mod retention;
 mod run_round_robin;
@@ -60,7 +64,8 @@ mod write;
 
 pub use backfill_round_robin::{BACKFILL_RUNS_AHEAD, BackfillRoundRobin, OpenBackfill};
 pub use backfills::BackfillRange;
-pub use claims::{ClaimedRun, RunOutcome, TAKE_BACK_MAX};
+pub use cancel_runs::TAKE_BACK_MAX;
+pub use claims::ClaimedRun;
 pub use create_runs::{NewRun, RunProgress};
 pub use destination::{
     CheckedDestination, DestinationChange, DestinationField, DestinationLimits, DestinationSpec,
@@ -71,6 +76,7 @@ pub use interval::{ExportInterval, IntervalError};
 pub use latest::BatchExportView;
 pub use logs::{ExportLogFilter, NewExportLog};
 pub use pause::Unpaused;
+pub use record_runs::RunOutcome;
 pub use retention::{PrunedRuns, RunCursor};
 pub use run_round_robin::RunRoundRobin;
 pub use runs::{RunFilter, RunOrder};

@@ -10,6 +10,7 @@ use super::create_runs::RunProgress;
 use crate::entities::batch_export_runs::RunStatus;
 use crate::entities::batch_exports as exports;
 use crate::error::CatalogError;
+use crate::time::UtcTime;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
     PaginatorTrait, QueryFilter,
@@ -47,45 +48,44 @@ impl BatchExports<'_> {
             .await;
         waiting.map_err(|error| self.0.error(&error))
     }
+}
 
-    /// Keeps since when an export, which is locked, waits: from the first try that waits until the
-    /// first that ends otherwise.
-    pub(super) async fn record_wait(
-        self,
-        within: &DatabaseTransaction,
-        export: &mut exports::Model,
-        progress: &RunProgress,
-    ) -> Result<OperatorWait, DbErr> {
-        let waits = progress.waits && progress.status == RunStatus::FailedRetryable;
-        // The run was claimed, or its process stops: this try has no result yet.
-        let goes_on = matches!(progress.status, RunStatus::Starting | RunStatus::Running);
-        if goes_on || (!waits && export.waits_since.is_none()) {
-            return Ok(OperatorWait::default());
-        }
-        let now = self.0.now();
-        let (mut since, mut told_at, mut wait) = (None, None, OperatorWait::default());
-        if waits {
-            let began = export.waits_since.unwrap_or(now);
-            let waited = u64::try_from(now.0.saturating_sub(began.0)).unwrap_or(0);
-            let waited = Duration::from_micros(waited);
-            wait.pause = (waited / PAUSE_PART).min(PAUSE_MAX);
-            wait.is_to_be_told = waited >= TOLD_AFTER && export.wait_told_at.is_none();
-            since = Some(began);
-            told_at = match wait.is_to_be_told {
-                true => Some(now),
-                false => export.wait_told_at,
-            };
-        }
-        if (since, told_at) != (export.waits_since, export.wait_told_at) {
-            let row = exports::ActiveModel {
-                id: ActiveValue::Unchanged(export.id),
-                waits_since: ActiveValue::Set(since),
-                wait_told_at: ActiveValue::Set(told_at),
-                ..Default::default()
-            };
-            row.update(within).await?;
-            (export.waits_since, export.wait_told_at) = (since, told_at);
-        }
-        Ok(wait)
+/// Keeps since when an export, which is locked, waits: from the first try that waits until the
+/// first that ends otherwise.
+pub(super) async fn record_wait(
+    within: &DatabaseTransaction,
+    export: &mut exports::Model,
+    progress: &RunProgress,
+    now: UtcTime,
+) -> Result<OperatorWait, DbErr> {
+    let waits = progress.waits && progress.status == RunStatus::FailedRetryable;
+    // The run was claimed, or its process stops: this try has no result yet.
+    let goes_on = matches!(progress.status, RunStatus::Starting | RunStatus::Running);
+    if goes_on || (!waits && export.waits_since.is_none()) {
+        return Ok(OperatorWait::default());
     }
+    let (mut since, mut told_at, mut wait) = (None, None, OperatorWait::default());
+    if waits {
+        let began = export.waits_since.unwrap_or(now);
+        let waited = u64::try_from(now.0.saturating_sub(began.0)).unwrap_or(0);
+        let waited = Duration::from_micros(waited);
+        wait.pause = (waited / PAUSE_PART).min(PAUSE_MAX);
+        wait.is_to_be_told = waited >= TOLD_AFTER && export.wait_told_at.is_none();
+        since = Some(began);
+        told_at = match wait.is_to_be_told {
+            true => Some(now),
+            false => export.wait_told_at,
+        };
+    }
+    if (since, told_at) != (export.waits_since, export.wait_told_at) {
+        let row = exports::ActiveModel {
+            id: ActiveValue::Unchanged(export.id),
+            waits_since: ActiveValue::Set(since),
+            wait_told_at: ActiveValue::Set(told_at),
+            ..Default::default()
+        };
+        row.update(within).await?;
+        (export.waits_since, export.wait_told_at) = (since, told_at);
+    }
+    Ok(wait)
 }

@@ -128,7 +128,7 @@ impl BatchExports<'_> {
                 continue;
             }
             let mut after = before.clone();
-            self.mark_paused(&mut after);
+            mark_paused(&mut after, self.0.now());
             self.save(within, actor, &before, after).await?;
             let message = "The export is paused: the organization may not use batch exports now.";
             ExportLogs::new(self.0)
@@ -162,7 +162,7 @@ impl BatchExports<'_> {
         }
         let mut after = before.clone();
         if paused {
-            self.mark_paused(&mut after);
+            mark_paused(&mut after, change.at);
         } else {
             change.skipped_from = resume(&mut after, change.at)?;
         }
@@ -177,16 +177,6 @@ impl BatchExports<'_> {
             .await?;
         Ok(change)
     }
-
-    /// Pauses an export that runs.
-    pub(super) fn mark_paused(self, export: &mut exports::Model) {
-        if !export.paused {
-            let now = self.0.now();
-            export.last_paused_at = Some(now);
-            export.paused_since = Some(now);
-            export.paused = true;
-        }
-    }
 }
 
 /// Change of an export's pause.
@@ -196,6 +186,15 @@ struct PauseChange {
     at: UtcTime,
     /// Start of the windows that were skipped; `None`: none were.
     skipped_from: Option<UtcTime>,
+}
+
+/// Pauses an export that runs.
+pub(super) fn mark_paused(export: &mut exports::Model, now: UtcTime) {
+    if !export.paused {
+        export.last_paused_at = Some(now);
+        export.paused_since = Some(now);
+        export.paused = true;
+    }
 }
 
 /// Resumes an export that is paused. Returns the start of the windows that ended meanwhile, which

@@ -10,9 +10,9 @@
 //! - the last run of each export that completed.
 
 use super::ExportPlanner;
-use super::claims::FAILED_RUNS_MAX;
 use super::empty_backfills::has_no_runs;
 use super::latest::LATEST_RUNS;
+use super::record_runs::FAILED_RUNS_MAX;
 use crate::database_clock::micros;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs as logs;

@@ -1,7 +1,7 @@
 //! Runs as people see them: list, retry, cancel. A run is one window of an export.
 
 use super::audit::audit_change;
-use super::claims::hold_for_take_back;
+use super::cancel_runs::hold_for_take_back;
 use super::latest::keep_latest_runs;
 use super::{Backfills, ExportLogs, ExportPlace, ExportRuns, found_for_use, found_to_stop, of};
 use crate::activity::Activity;

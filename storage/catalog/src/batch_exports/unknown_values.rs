@@ -4,6 +4,7 @@
 //! rows by hand. The statements that find the next work leave these exports out: otherwise each
 //! would be found again and again, before all others, and nothing could be done for it.
 
+use super::cancel_runs::cancel_open_runs;
 use super::{BatchExports, ExportInterval, ExportLogs};
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
@@ -89,7 +90,7 @@ impl BatchExports<'_> {
 
     async fn pause_by_columns(self, within: &DatabaseTransaction, id: Uuid) -> Result<(), DbErr> {
         let now = self.0.now();
-        let cancelled = || Expr::value(RunStatus::Cancelled.to_value());
+        let cancelled = Expr::value(RunStatus::Cancelled.to_value());
         exports::Entity::update_many()
             .col_expr(exports::Column::Paused, Expr::value(true))
             .col_expr(exports::Column::LastPausedAt, Expr::value(now))
@@ -98,16 +99,10 @@ impl BatchExports<'_> {
             .filter(exports::Column::Paused.eq(false))
             .exec(within)
             .await?;
-        runs::Entity::update_many()
-            .col_expr(runs::Column::Status, cancelled())
-            .col_expr(runs::Column::FinishedAt, Expr::value(now))
-            .filter(runs::Column::BatchExportId.eq(id))
-            .filter(runs::Column::BackfillId.is_not_null())
-            .filter(runs::Column::Status.is_in(RunStatus::OPEN))
-            .exec(within)
-            .await?;
+        let of_backfills = runs::Column::BackfillId.is_not_null();
+        cancel_open_runs(within, id, of_backfills, now).await?;
         backfills::Entity::update_many()
-            .col_expr(backfills::Column::Status, cancelled())
+            .col_expr(backfills::Column::Status, cancelled)
             .col_expr(backfills::Column::FinishedAt, Expr::value(now))
             .filter(backfills::Column::BatchExportId.eq(id))
             .filter(backfills::Column::FinishedAt.is_null())

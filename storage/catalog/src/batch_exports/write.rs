@@ -2,7 +2,7 @@
 
 use super::audit::{audit_change, created, differences};
 use super::destination::{ChangedDestination, StoredDestination, apply_change, stays_at_root};
-use super::pause::resume;
+use super::pause::{mark_paused, resume};
 use super::size_limit::check_size;
 use super::{
     BatchExportView, BatchExports, DestinationChange, DestinationLimits, ExportInterval,
@@ -286,7 +286,7 @@ impl BatchExports<'_> {
         }
         if let Some(paused) = change.paused {
             if paused {
-                self.mark_paused(&mut after);
+                mark_paused(&mut after, self.0.now());
             } else {
                 resume(&mut after, self.0.now())?;
             }

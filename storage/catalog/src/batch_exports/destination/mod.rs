@@ -10,22 +10,27 @@
 //! | `fields` | fields of each type |
 //! | `stored` | destinations before and after a change |
 //! | `value` | checks of their values |
+//! | `address` | checks of values that are addresses, paths, or keys that name some |
+//! | `field_errors` | errors about values |
 //! | `stores` | checks of names in object stores |
 
+mod address;
+mod field_errors;
 mod fields;
 mod stored;
 mod stores;
 mod value;
 
+pub use address::DestinationLimits;
 pub use fields::{
     DestinationField, DestinationSpec, FILE_FORMATS, FieldKind, FieldNeed, NeededWhen, Sample,
 };
 pub(super) use stored::{ChangedDestination, StoredDestination};
-pub use value::DestinationLimits;
 
 use crate::entities::batch_exports::{self as exports, DestinationType};
 use crate::error::{ChangeError, Violation};
 use crate::secrets::SecretKey;
+use field_errors::FieldError;
 use fields::{FORMAT_DEFAULT, fields};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -266,7 +271,7 @@ impl ChangedDestination {
 }
 
 impl DestinationField {
-    fn field_error(&self, error: value::FieldError) -> ChangeError {
+    fn field_error(&self, error: FieldError) -> ChangeError {
         field_error(&attr(self.name), error)
     }
 }
@@ -276,7 +281,7 @@ fn attr(name: &str) -> String {
     format!("destination__config__{name}")
 }
 
-fn field_error(attr: &str, (code, detail): value::FieldError) -> ChangeError {
+fn field_error(attr: &str, (code, detail): FieldError) -> ChangeError {
     ChangeError::Invalid(Box::new(Violation {
         field: Some(attr.to_owned()),
         code,

@@ -3,8 +3,8 @@
 //!
 //! Names that are stored already stay as they are: a store may have taken them under older rules.
 
+use super::field_errors::FieldError;
 use super::stored::{ChangedDestination, StoredDestination};
-use super::value::FieldError;
 use crate::entities::batch_exports::DestinationType;
 use serde_json::{Map, Value};
 use std::net::Ipv4Addr;

@@ -19,6 +19,8 @@ on_both!(
     runs_by_the_clock_go_before_those_of_backfills,
     a_run_that_failed_is_claimed_again_after_its_pause,
     ten_failed_runs_in_a_row_pause_an_export,
+    failed_runs_of_backfills_with_unknown_settings_pause_no_export,
+    the_outcome_of_a_record_without_an_answer_is_found,
     an_organization_has_its_share_of_the_runs_and_no_more,
     organizations_take_turns_where_one_run_is_made_at_a_time,
 );
@@ -220,6 +222,58 @@ async fn ten_failed_runs_in_a_row_pause_an_export(database: TestDatabase) {
         let is_last = number == 9;
         assert_eq!(outcome == RunOutcome::Paused, is_last, "{number} since");
     }
+}
+
+async fn failed_runs_of_backfills_with_unknown_settings_pause_no_export(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let export_id = env.made().await.id;
+    let backfill = Backfills::new(catalog).start(actor, place, export_id, BackfillRange::default());
+    let backfill = backfill.await.unwrap().id;
+    database
+        .execute("UPDATE batch_export_backfills SET asked_for = '{}'")
+        .await
+        .unwrap();
+    // Runs of the backfill, and then those of the clock, of which ten pause the export.
+    let backfills = [Some(backfill); 12].into_iter().chain([None; 10]);
+    for (number, backfill) in backfills.enumerate() {
+        env.fixture.pass_micros(1);
+        begun(&env, export_id, backfill, number as i64).await;
+        let claimed = claim(&env, LONG).await.unwrap();
+        assert_eq!(claimed.unknown_settings.is_some(), backfill.is_some());
+        let outcome = record(&env, &claimed, RunStatus::Failed).await;
+        assert_eq!(outcome == RunOutcome::Paused, number == 21, "{number}");
+    }
+}
+
+async fn the_outcome_of_a_record_without_an_answer_is_found(database: TestDatabase) {
+    let env = TestEnv::open(&database).await;
+    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let export_id = env.made().await.id;
+    let found = async |claimed: &ClaimedRun| {
+        let found = ExportRuns::new(catalog).recorded(claimed.run.id, RunStatus::Failed);
+        found.await.unwrap()
+    };
+    for number in 0..10 {
+        env.fixture.pass_micros(1);
+        begun(&env, export_id, None, number).await;
+        let claimed = claim(&env, LONG).await.unwrap();
+        assert_eq!(found(&claimed).await, RunOutcome::Lost, "{number}");
+        let outcome = record(&env, &claimed, RunStatus::Failed).await;
+        assert_eq!(outcome == RunOutcome::Paused, number == 9, "{number}");
+        assert_eq!(found(&claimed).await, outcome, "{number}");
+    }
+    // Somebody pauses the export soon after a record.
+    env.fixture.pass_micros(1);
+    let unpaused = BatchExports::new(catalog).unpause(actor, place, export_id, false);
+    unpaused.await.unwrap();
+    begun(&env, export_id, None, 10).await;
+    let claimed = claim(&env, LONG).await.unwrap();
+    record(&env, &claimed, RunStatus::Failed).await;
+    env.fixture.pass_micros(1);
+    let paused = BatchExports::new(catalog).pause(actor, place, export_id);
+    paused.await.unwrap();
+    assert_eq!(found(&claimed).await, RunOutcome::Kept);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -65,6 +65,12 @@ async fn a_long_wait_is_reported_once_until_the_export_runs_again(database: Test
         async |claimed: &ClaimedRun| record(&env, claimed, RunStatus::FailedRetryable, true).await;
     assert_eq!(exports.waiting().await.unwrap(), 0);
     assert_eq!(wait(&first).await, RunOutcome::Kept);
+    let recorded = async |claimed: &ClaimedRun| {
+        let runs = ExportRuns::new(&env.fixture.catalog);
+        let recorded = runs.recorded(claimed.run.id, RunStatus::FailedRetryable);
+        recorded.await.unwrap()
+    };
+    assert_eq!(recorded(&first).await, RunOutcome::Kept);
     assert_eq!(exports.waiting().await.unwrap(), 1);
     let after = export(&env, id).await;
     assert_eq!(after.waits_since.map(|at| at.0), Some(since.0));
@@ -81,6 +87,7 @@ async fn a_long_wait_is_reported_once_until_the_export_runs_again(database: Test
     let outcome = record(&env, &second, RunStatus::Running, false).await;
     assert_eq!(outcome, RunOutcome::Kept);
     assert_eq!(wait(&second).await, RunOutcome::WaitsLong);
+    assert_eq!(recorded(&second).await, RunOutcome::WaitsLong);
     let told = export(&env, id).await;
     assert_eq!(told.waits_since, after.waits_since);
     assert!(told.wait_told_at.is_some());

@@ -15,6 +15,7 @@ on_both!(
     a_run_that_cannot_be_claimed_delays_no_other_organization,
     an_export_of_an_unknown_model_stops_neither_lists_nor_rotations_nor_pauses,
     a_run_of_an_unknown_status_does_not_stop_its_export,
+    a_claimed_run_that_is_cancelled_with_an_unknown_model_holds_its_export,
 );
 
 /// An hour after the creation of the exports.
@@ -143,4 +144,28 @@ async fn a_run_of_an_unknown_status_does_not_stop_its_export(database: TestDatab
     };
     let ordinals: Vec<i64> = view.latest_runs.iter().map(|run| run.ordinal).collect();
     assert_eq!(ordinals, [2]);
+}
+
+async fn a_claimed_run_that_is_cancelled_with_an_unknown_model_holds_its_export(
+    database: TestDatabase,
+) {
+    let env = TestEnv::open(&database).await;
+    let catalog = &env.fixture.catalog;
+    let export_id = env.made().await.id;
+    let backfill_id = backfill(&env, export_id).await;
+    begun(&env, export_id, Some(backfill_id), 0).await;
+    assert!(claim(&env, LONG).await.is_some());
+    let spoil = "UPDATE batch_exports SET model = 'Later'";
+    database.execute(spoil).await.unwrap();
+    let off = ["data_pipelines".to_owned()];
+    let organization_id = env.fixture.organization_id;
+    let set = Organizations::new(catalog).set_features(&COMMAND_LINE, organization_id, &[], &off);
+    set.await.unwrap();
+    for sql in [
+        "SELECT CAST(COUNT(*) AS TEXT) FROM batch_exports WHERE paused AND busy_until > 0",
+        "SELECT CAST(COUNT(*) AS TEXT) FROM batch_export_runs \
+         WHERE status = 'Cancelled' AND claim IS NULL AND last_updated_at = finished_at",
+    ] {
+        assert_eq!(database.first_column(sql).await.unwrap(), ["1"], "{sql}");
+    }
 }
