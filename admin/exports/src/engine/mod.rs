@@ -15,6 +15,7 @@
 //! | `runner` | one run: try, time-out, end, retries |
 //! | `claim` | extends the claim of a run with its progress, ends it with a status |
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
+//! | `lost_queries` | customers' queries that end ClickHouse: their runs fail after a few tries |
 //! | `panics` | panics of runs and of planning, each of which ends its try alone |
 //! | `pace` | minimum pace at which a destination takes rows |
 //! | `rare_log` | errors that come again and again are logged rarely |
@@ -29,6 +30,7 @@ mod backfill_scheduler;
 mod claim;
 mod delivery;
 mod leader;
+mod lost_queries;
 mod metrics;
 mod notices;
 mod options;
@@ -109,6 +111,7 @@ impl Engine {
                 tasks: TaskTracker::new(),
                 unplanned: Mutex::default(),
                 unclaimed: Mutex::default(),
+                lost_queries: Mutex::default(),
                 stopped: CancellationToken::new(),
             }),
         }

@@ -8,9 +8,14 @@ use crate::rows::{
 use crate::window::RunScope;
 use bytes::Bytes;
 use millrace_catalog::BatchExport;
-use millrace_clickhouse::{ClickHouse, QueryError, RowStream};
+use millrace_clickhouse::{ClickHouse, QueryError, QueryErrorKind, RowStream};
 use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
+
+/// Name under which exports ask for ClickHouse's boot id.
+const BOOT_ID_SCOPE: &str = "exports";
 
 /// Rows of one run, and how to read them.
 pub(super) struct RunSource<'a> {
@@ -18,13 +23,14 @@ pub(super) struct RunSource<'a> {
     scope: &'a RunScope,
     filter: EventFilter,
     query: Option<ExportQuery>,
+    failures: Failures,
 }
 
 /// Reader of one part of a run's rows.
 pub(super) struct Reader {
     stream: RowStream,
     counter: RowCounter,
-    export_id: Uuid,
+    failures: Failures,
     is_of_customer: bool,
 }
 
@@ -46,6 +52,10 @@ impl<'a> RunSource<'a> {
             scope,
             filter: filter(&export.destination_config),
             query,
+            failures: Failures {
+                export_id: scope.export_id,
+                is_lost: Arc::default(),
+            },
         })
     }
 
@@ -84,12 +94,12 @@ impl<'a> RunSource<'a> {
         let statement = self.window_query().statement(form, part)?;
         let options = options(&statement, self.query_id());
         let stream = self.clickhouse.read(&statement.sql, &options);
-        let export_id = self.scope.export_id;
+        let (failures, is_of_customer) = (self.failures.clone(), statement.is_of_customer);
         Ok(Reader {
-            stream: stream.map_err(|error| failure(export_id, &error, statement.is_of_customer))?,
+            stream: stream.map_err(|error| failures.convert(&error, is_of_customer))?,
             counter: RowCounter::new(form),
-            export_id,
-            is_of_customer: statement.is_of_customer,
+            failures,
+            is_of_customer,
         })
     }
 
@@ -98,7 +108,24 @@ impl<'a> RunSource<'a> {
         let asked = self.clickhouse.read_number(&statement.sql, &options);
         asked
             .await
-            .map_err(|error| failure(self.scope.export_id, &error, statement.is_of_customer))
+            .map_err(|error| self.failures.convert(&error, statement.is_of_customer))
+    }
+
+    /// Asks for ClickHouse's boot id, where a customer's query is about to run. `None`: it is no
+    /// customer's, or a cluster's, whose hosts have boot ids of their own.
+    pub(super) async fn boot_id(&self) -> Result<Option<Uuid>, ExportError> {
+        if self.query.is_none() || self.clickhouse.is_cluster() {
+            return Ok(None);
+        }
+        let asked = self.clickhouse.server_boot_id(BOOT_ID_SCOPE).await;
+        asked
+            .map(Some)
+            .map_err(|error| self.failures.convert(&error, false))
+    }
+
+    /// Returns true if ClickHouse did not answer a customer's query to its end.
+    pub(super) fn is_lost(&self) -> bool {
+        self.failures.is_lost.load(Ordering::Relaxed)
     }
 
     fn query_id(&self) -> String {
@@ -110,7 +137,7 @@ impl Reader {
     /// Reads the next bytes; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ExportError> {
         let piece = self.stream.next().await;
-        let piece = piece.map_err(|error| failure(self.export_id, &error, self.is_of_customer))?;
+        let piece = piece.map_err(|error| self.failures.convert(&error, self.is_of_customer))?;
         if let Some(piece) = &piece {
             self.counter.update(piece).map_err(broken)?;
         }
@@ -128,14 +155,32 @@ impl Reader {
     }
 }
 
-/// Converts an error of ClickHouse. The operator has to mend what an export waits for, and
-/// customers are told nothing of it: so the log has it.
-fn failure(export_id: Uuid, error: &QueryError, is_of_customer: bool) -> ExportError {
-    let failure = read_failure(error, is_of_customer);
-    if failure.kind == ExportErrorKind::Waiting {
-        tracing::warn!(%error, %export_id, "an export waits for ClickHouse");
+/// Errors of ClickHouse in one try of a run.
+#[derive(Clone)]
+struct Failures {
+    export_id: Uuid,
+    /// True once the answer to a customer's query was lost.
+    is_lost: Arc<AtomicBool>,
+}
+
+impl Failures {
+    /// Converts an error of ClickHouse. The operator has to mend what an export waits for, and
+    /// customers are told nothing of it: so the log has it.
+    fn convert(&self, error: &QueryError, is_of_customer: bool) -> ExportError {
+        if is_of_customer && is_unanswered(error) {
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
+        let failure = read_failure(error, is_of_customer);
+        if failure.kind == ExportErrorKind::Waiting {
+            tracing::warn!(%error, export_id = %self.export_id, "an export waits for ClickHouse");
+        }
+        failure
     }
-    failure
+}
+
+/// Returns true if a statement was sent, and ClickHouse did not tell how it ended.
+fn is_unanswered(error: &QueryError) -> bool {
+    error.code.is_none() && error.kind != QueryErrorKind::NoConnection
 }
 
 fn broken(error: crate::rows::CountError) -> ExportError {

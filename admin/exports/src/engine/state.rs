@@ -1,5 +1,6 @@
 //! State that the engine's tasks share.
 
+use super::lost_queries::LostQueries;
 use super::notices::Notices;
 use super::options::EngineOptions;
 use super::rare_log::RareLog;
@@ -38,6 +39,8 @@ pub(super) struct Inner {
     pub(super) unplanned: Mutex<HashSet<Uuid>>,
     /// Errors of claims that were logged lately.
     pub(super) unclaimed: Mutex<RareLog>,
+    /// Runs whose queries ClickHouse did not answer.
+    pub(super) lost_queries: Mutex<LostQueries>,
     /// Stops runs, so that other processes claim them at once.
     pub(super) stopped: CancellationToken,
 }
@@ -51,6 +54,12 @@ impl Inner {
 
     pub(super) fn unclaimed(&self) -> MutexGuard<'_, RareLog> {
         self.unclaimed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lost_queries(&self) -> MutexGuard<'_, LostQueries> {
+        self.lost_queries
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
