@@ -220,7 +220,7 @@ mod tests {
         let dial = |address: SocketAddr| async move {
             match address.port() {
                 SILENT => pending().await,
-                port => io::Result::Ok(port),
+                port => Ok::<u16, io::Error>(port),
             }
         };
         // Ports of the addresses, the one that is connected, and the seconds until then.
