@@ -115,3 +115,28 @@ pub(super) fn report(kind: &'static str, outcome: Result<(), DeliveryError>) {
         Err(error) => tracing::warn!(kind, %error, "could not send a mail"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_with_a_silent_server_ends_after_a_minute() {
+        // The kernel connects, and nobody ever speaks.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("smtp://{}", listener.local_addr().unwrap());
+        let settings = MailSettings::new(&url, "a@example.com", None).unwrap();
+        let outbox = Outbox::new(settings);
+        let message = Message::builder()
+            .from(outbox.from.clone())
+            .to(outbox.from.clone())
+            .body(String::new())
+            .unwrap();
+        let began = Instant::now();
+        let sent = outbox.send_once(&message).await;
+        assert!(matches!(sent, Err(DeliveryError::Slow)), "{sent:?}");
+        assert_eq!(began.elapsed().as_secs(), 60);
+    }
+}

@@ -69,9 +69,18 @@ pub(super) async fn deliver(server: &Server, message: &Message) -> Result<(), Se
 
 /// Tries the addresses of the server one after the other.
 async fn connect(server: &Server) -> io::Result<TcpStream> {
+    let addresses = lookup_host((server.host.as_str(), server.port)).await?;
+    first_connected(addresses, TcpStream::connect).await
+}
+
+/// Connects to the first address that accepts, one after the other.
+async fn first_connected<T, F: Future<Output = io::Result<T>>>(
+    addresses: impl Iterator<Item = SocketAddr>,
+    dial: impl Fn(SocketAddr) -> F,
+) -> io::Result<T> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the server's name has no address");
-    for address in lookup_host((server.host.as_str(), server.port)).await? {
-        match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+    for address in addresses {
+        match timeout(CONNECT_TIMEOUT, dial(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => last = error,
             Err(late) => last = late.into(),
@@ -196,5 +205,39 @@ impl AsyncWrite for Secured {
 impl AsyncTokioStream for Secured {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_has_fifteen_seconds_to_be_connected() {
+        const SILENT: u16 = 1;
+        let dial = |address: SocketAddr| async move {
+            match address.port() {
+                SILENT => pending().await,
+                port => Ok::<u16, io::Error>(port),
+            }
+        };
+        // Ports of the addresses, the one that is connected, and the seconds until then.
+        let table = [
+            (vec![25], Some(25), 0),
+            (vec![SILENT, 25, SILENT], Some(25), 15),
+            (vec![SILENT, SILENT], None, 30),
+            (vec![], None, 0),
+        ];
+        for (ports, expected, seconds) in table {
+            let began = Instant::now();
+            let addresses = ports
+                .iter()
+                .map(|port| SocketAddr::from(([192, 0, 2, 1], *port)));
+            let connected = first_connected(addresses, dial).await;
+            assert_eq!(connected.ok(), expected, "{ports:?}");
+            assert_eq!(began.elapsed(), Duration::from_secs(seconds), "{ports:?}");
+        }
     }
 }

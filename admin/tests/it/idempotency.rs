@@ -57,7 +57,16 @@ async fn a_request_that_is_sent_again_is_made_once() {
     assert_eq!(other_body.error(), (409, "idempotency_mismatch", None));
     assert_eq!(other_body.body["type"], "invalid_request");
     let other_owner = fixture.key(&["*"]).await;
-    let table = [(owner, "two"), (other_owner.as_str(), "one")];
+    let theirs = fixture.foreign_organization().await;
+    fixture
+        .member_of(theirs, "eve@theirs.example", Level::Owner)
+        .await;
+    let stranger = fixture.key_of("eve@theirs.example", &["*"]).await;
+    let table = [
+        (owner, "two"),
+        (other_owner.as_str(), "one"),
+        (stranger.as_str(), "one"),
+    ];
     for (bearer, key) in table {
         let other = post(&fixture, bearer, ALL, key, &acme).await;
         assert_eq!(

@@ -39,20 +39,28 @@ impl SourceParser for SourceProcesses {
         organization_id: Uuid,
         source: String,
     ) -> Result<PluginCapabilities, SourceParseError> {
-        let unavailable = |reason: &str| SourceParseError::Unavailable(reason.to_owned());
         let permit = timeout(PERMIT_TIMEOUT, self.limiter.acquire(organization_id)).await;
         let Ok(Ok(_permit)) = permit else {
             return Err(unavailable("too many are waiting"));
         };
-        let mut child = start().map_err(|error| unavailable(&error.to_string()))?;
-        let Ok(ended) = timeout(PROCESS_TIMEOUT, talk(&mut child, &source)).await else {
-            // Waited for, so that the permit is held until the process is gone.
-            let _ = child.kill().await;
-            return Err(unavailable("the process that reads them had no time to"));
-        };
-        let (status, answer) = ended.map_err(|error| unavailable(&error.to_string()))?;
-        interpret(status, &answer)
+        let child = start().map_err(|error| unavailable(&error.to_string()))?;
+        parse_in(child, &source).await
     }
+}
+
+fn unavailable(reason: &str) -> SourceParseError {
+    SourceParseError::Unavailable(reason.to_owned())
+}
+
+/// Has a process parse a source, and kills it if it takes too long.
+async fn parse_in(mut child: Child, source: &str) -> Result<PluginCapabilities, SourceParseError> {
+    let Ok(ended) = timeout(PROCESS_TIMEOUT, talk(&mut child, source)).await else {
+        // Waited for, so that the permit is held until the process is gone.
+        let _ = child.kill().await;
+        return Err(unavailable("the process that reads them had no time to"));
+    };
+    let (status, answer) = ended.map_err(|error| unavailable(&error.to_string()))?;
+    interpret(status, &answer)
 }
 
 /// Starts a process without settings, secrets or files of this one.
@@ -115,6 +123,7 @@ struct SyntaxErrorPosition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
@@ -127,6 +136,21 @@ mod tests {
         let is_unavailable = matches!(read, Err(SourceParseError::Unavailable(_)));
         assert!(is_unavailable, "{read:?}");
         assert_eq!(begun.elapsed(), PERMIT_TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_does_not_end_is_killed_after_fifteen_seconds() {
+        let mut endless = Command::new("sleep");
+        endless.arg("infinity").stdin(Stdio::piped());
+        let child = endless.stdout(Stdio::piped()).kill_on_drop(true).spawn();
+        let child = child.unwrap();
+        let pid = child.id().unwrap();
+        let begun = Instant::now();
+        let read = parse_in(child, "x").await;
+        let is_unavailable = matches!(read, Err(SourceParseError::Unavailable(_)));
+        assert!(is_unavailable, "{read:?}");
+        assert_eq!(begun.elapsed().as_secs(), 15);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
 
     #[test]

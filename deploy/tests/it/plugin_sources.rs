@@ -29,17 +29,22 @@ fn is_ready(server: &Server) -> bool {
     get(&url, &[]).0 == 200
 }
 
-/// Sends a source until there is time to parse it.
+/// Changes a source until there is time to parse it.
 fn sent(server: &Server, path: &str, source: &Value) -> (u16, Value) {
+    parsed(server, "PATCH", path, source)
+}
+
+/// Sends a request until there is time for the source that it needs parsed.
+fn parsed(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
     for _ in 1..TRIES_MAX {
         let started = Instant::now();
-        let (status, answer) = ask(server, "PATCH", path, source);
+        let (status, answer) = ask(server, method, path, body);
         assert!(started.elapsed() < ANSWER_MAX, "{:?}", started.elapsed());
         if status != 503 {
             return (status, answer);
         }
     }
-    ask(server, "PATCH", path, source)
+    ask(server, method, path, body)
 }
 
 /// Limits of a parser process, as the kernel reports them.
@@ -170,4 +175,50 @@ fn no_source_ends_the_server() {
         (200, &expected),
         "{answer}"
     );
+}
+
+/// Sources of the catalogue are parsed as well, when a plugin is created from it or upgraded.
+#[test]
+fn no_release_of_the_catalogue_ends_the_server() {
+    const URL: &str = "https://c.example/sender";
+    let (dir, catalogue) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let publish = |tag: &str, source: &str| {
+        let index = json!([{
+            "name": "Sender", "url": URL, "type": "data_out", "tag": tag, "path": "sender",
+            "files": ["index.js"],
+        }]);
+        let inside = catalogue.path().join("sender");
+        std::fs::create_dir_all(&inside).unwrap();
+        std::fs::write(inside.join("index.js"), source).unwrap();
+        std::fs::write(catalogue.path().join("plugins.json"), index.to_string()).unwrap();
+    };
+    let hostile = "x?(y):z=>".repeat(SOURCE_BYTES / "x?(y):z=>".len());
+    let good = "export function onEvent() {}";
+    let folder = catalogue.path().to_str().unwrap();
+    let args = ["--export-runs-max", "0", "--plugin-catalogue", folder];
+    let server = Server::start_mode("admin", dir.path(), &args);
+    let (_, organizations) = ask(&server, "GET", "/api/organizations/", &Value::Null);
+    let organization = organizations["results"][0]["id"].as_str().unwrap();
+    let plugins = format!("/api/organizations/{organization}/pipeline_destinations/");
+    let (new, same) = (json!({"plugin_type": "repository", "url": URL}), json!({}));
+    let (mut path, pid) = (plugins.clone(), server.pid());
+    // Release, its source, and the status of a request for it: first to create, then to upgrade.
+    for (tag, source, status) in [
+        ("1", hostile.as_str(), 400),
+        ("2", good, 201),
+        ("3", hostile.as_str(), 400),
+        ("4", good, 200),
+    ] {
+        publish(tag, source);
+        let body = if path == plugins { &new } else { &same };
+        let (found, answer) = parsed(&server, "POST", &path, body);
+        assert_eq!(found, status, "{tag}: {answer}");
+        let is_blamed = answer["attr"] == "url";
+        assert_eq!(is_blamed, status == 400, "{tag}: {answer}");
+        if status == 201 {
+            path = format!("{plugins}{}/upgrade/", answer["id"]);
+        }
+        assert!(is_ready(&server), "{tag}");
+    }
+    assert_eq!(server.pid(), pid);
 }

@@ -259,3 +259,33 @@ fn common(url: &str, connections_max: u32) -> ConnectOptions {
         .sqlx_logging(false);
     options
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::on_both;
+    use crate::testing::{DatabaseKind, TestDatabase};
+
+    on_both!(a_process_has_a_limited_number_of_connections);
+
+    async fn a_process_has_a_limited_number_of_connections(database: TestDatabase) {
+        let connected = connect(database.url(), IfMissing::Create).await.unwrap();
+        let kind = database.kind();
+        let most = |db: &DatabaseConnection| match kind {
+            DatabaseKind::Sqlite => {
+                let pool = db.get_sqlite_connection_pool();
+                pool.options().get_max_connections()
+            }
+            DatabaseKind::Postgres => {
+                let pool = db.get_postgres_connection_pool();
+                pool.options().get_max_connections()
+            }
+        };
+        let found = [&connected.writer, &connected.db, &connected.reserve_db].map(most);
+        let expected = match kind {
+            DatabaseKind::Sqlite => [1, 4, 4],
+            DatabaseKind::Postgres => [10, 10, 2],
+        };
+        assert_eq!(found, expected);
+    }
+}

@@ -128,6 +128,12 @@ impl ClickHouse {
         self.settings.cluster.is_some()
     }
 
+    /// Returns true if the address is a cluster's: statements may run on any of its hosts.
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
+        self.settings.cluster.is_some()
+    }
+
     /// Checks that the server is up and accepts the user.
     ///
     /// # Errors

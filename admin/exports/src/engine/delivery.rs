@@ -1,5 +1,6 @@
 //! Delivers the rows of one run: reads, counts, hands over, publishes.
 
+use super::lost_queries::RESTARTS_MAX;
 use super::pace::{MinimumPace, PaceGuard};
 use super::source::{Reader, RunSource};
 use super::state::Inner;
@@ -13,6 +14,7 @@ use millrace_rows::counted;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 /// Interval at which persons are checked for being up to date.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
@@ -66,6 +68,43 @@ pub(super) async fn deliver(
             () = stopped.cancelled() => return Err(ExportError::retryable("The run was interrupted.")),
         }
     }
+    let boot_id = source.boot_id().await?;
+    if let Some(boot_id) = boot_id {
+        check_lost_queries(inner, claimed, boot_id)?;
+    }
+    let delivered = deliver_rows(inner, claimed, &scope, &source, progress, stopped).await;
+    if let Some(boot_id) = boot_id.filter(|_| source.is_lost()) {
+        inner.lost_queries().record(claimed.run.id, boot_id);
+    }
+    delivered
+}
+
+/// Fails a run during whose query ClickHouse ended again and again.
+fn check_lost_queries(
+    inner: &Inner,
+    claimed: &ClaimedRun,
+    boot_id: Uuid,
+) -> Result<(), ExportError> {
+    let (run_id, export_id) = (claimed.run.id, claimed.export.id);
+    if !inner.lost_queries().is_over(run_id, boot_id) {
+        return Ok(());
+    }
+    tracing::error!(%export_id, %run_id, "ClickHouse restarted during each of several tries of a customer's query; its run fails");
+    Err(ExportError::permanent(format!(
+        "ClickHouse ended {RESTARTS_MAX} times while it worked on the query: the run is not tried again. Simplify \
+         the query, or ask the operator for the reason."
+    )))
+}
+
+/// Reads the rows of a run and hands them over.
+async fn deliver_rows(
+    inner: &Inner,
+    claimed: &ClaimedRun,
+    scope: &RunScope,
+    source: &RunSource<'_>,
+    progress: &Progress,
+    stopped: &CancellationToken,
+) -> Result<Delivered, ExportError> {
     let before = source.count().await?;
     progress
         .total
@@ -75,15 +114,15 @@ pub(super) async fn deliver(
         return Ok(Delivered::default());
     }
     let destination = (inner.open)(&claimed.export)?;
-    let parts = parts(&source, before, destination.as_ref()).await?;
-    let mut delivery = destination.begin(&scope, parts).await?;
+    let parts = parts(source, before, destination.as_ref()).await?;
+    let mut delivery = destination.begin(scope, parts).await?;
     let (to, pace) = (destination.as_ref(), inner.options.pace);
     let copied = tokio::select! {
-        copied = copy(&source, to, delivery.as_mut(), parts, progress, pace) => copied,
+        copied = copy(source, to, delivery.as_mut(), parts, progress, pace) => copied,
         () = stopped.cancelled() => Err(ExportError::retryable("The run was interrupted.")),
     };
     let checked = match copied {
-        Ok(copied) => check(&source, before, copied).await.map(|()| copied),
+        Ok(copied) => check(source, before, copied).await.map(|()| copied),
         Err(error) => Err(error),
     };
     match checked {

@@ -15,6 +15,7 @@
 //! | `runner` | one run: try, time-out, end, retries |
 //! | `claim` | extends the claim of a run with its progress, ends it with a status |
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
+//! | `lost_queries` | customers' queries that end ClickHouse: their runs fail after a few tries |
 //! | `panics` | panics of runs and of planning, each of which ends its try alone |
 //! | `pace` | minimum pace at which a destination takes rows |
 //! | `source` | rows that a run reads |
@@ -28,6 +29,7 @@ mod backfill_scheduler;
 mod claim;
 mod delivery;
 mod leader;
+mod lost_queries;
 mod metrics;
 mod notices;
 mod options;
@@ -107,6 +109,7 @@ impl Engine {
                 ended: Notify::new(),
                 tasks: TaskTracker::new(),
                 failures: RareLog::default(),
+                lost_queries: Mutex::default(),
                 stopped: CancellationToken::new(),
             }),
         }

@@ -173,7 +173,10 @@ async fn record_end(
         message: "The process stops; another try follows.".to_owned(),
     };
     match &ended {
-        TryOutcome::Lost => return,
+        TryOutcome::Lost => {
+            inner.lost_queries().forget(claimed.run.id);
+            return;
+        }
         TryOutcome::Delivered(delivered) => {
             let rows = progress.rows.load(Ordering::Relaxed);
             metrics::delivered(rows, delivered.bytes);
@@ -198,6 +201,7 @@ async fn record_end(
         return;
     }
     if !status.is_open() {
+        inner.lost_queries().forget(id);
         metrics::ended(status);
     }
     // A waiting run has the same error at every try, for days.

@@ -9,9 +9,14 @@ use crate::rows::{
 use crate::window::RunScope;
 use bytes::Bytes;
 use millrace_catalog::BatchExport;
-use millrace_clickhouse::{QueryError, RowStream};
+use millrace_clickhouse::{QueryError, QueryErrorKind, RowStream};
 use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
+
+/// Name under which exports ask for ClickHouse's boot id.
+const BOOT_ID_SCOPE: &str = "exports";
 
 /// Rows of one run, and how to read them.
 pub(super) struct RunSource<'a> {
@@ -19,14 +24,14 @@ pub(super) struct RunSource<'a> {
     scope: &'a RunScope,
     filter: EventFilter,
     query: Option<ExportQuery>,
+    failures: Failures<'a>,
 }
 
 /// Reader of one part of a run's rows.
 pub(super) struct Reader<'a> {
-    inner: &'a Inner,
     stream: RowStream,
     counter: RowCounter,
-    export_id: Uuid,
+    failures: Failures<'a>,
     is_of_customer: bool,
 }
 
@@ -48,6 +53,11 @@ impl<'a> RunSource<'a> {
             scope,
             filter: filter(&export.destination_config),
             query,
+            failures: Failures {
+                inner,
+                export_id: scope.export_id,
+                is_lost: Arc::default(),
+            },
         })
     }
 
@@ -85,26 +95,39 @@ impl<'a> RunSource<'a> {
     pub(super) fn read(&self, form: RowForm, part: Part) -> Result<Reader<'a>, ExportError> {
         let statement = self.window_query().statement(form, part)?;
         let options = options(&statement, self.query_id());
-        let (inner, export_id) = (self.inner, self.scope.export_id);
-        let stream = inner.clickhouse.read(&statement.sql, &options);
-        let stream =
-            stream.map_err(|error| failure(inner, export_id, &error, statement.is_of_customer))?;
+        let stream = self.inner.clickhouse.read(&statement.sql, &options);
+        let (failures, is_of_customer) = (self.failures.clone(), statement.is_of_customer);
         Ok(Reader {
-            inner,
-            stream,
+            stream: stream.map_err(|error| failures.convert(&error, is_of_customer))?,
             counter: RowCounter::new(form),
-            export_id,
-            is_of_customer: statement.is_of_customer,
+            failures,
+            is_of_customer,
         })
     }
 
     async fn number(&self, statement: &Statement) -> Result<u64, ExportError> {
         let options = options(statement, self.query_id());
         let asked = self.inner.clickhouse.read_number(&statement.sql, &options);
-        asked.await.map_err(|error| {
-            let export_id = self.scope.export_id;
-            failure(self.inner, export_id, &error, statement.is_of_customer)
-        })
+        asked
+            .await
+            .map_err(|error| self.failures.convert(&error, statement.is_of_customer))
+    }
+
+    /// Asks for ClickHouse's boot id, where a customer's query is about to run. `None`: it is no
+    /// customer's, or a cluster's, whose hosts have boot ids of their own.
+    pub(super) async fn boot_id(&self) -> Result<Option<Uuid>, ExportError> {
+        if self.query.is_none() || self.inner.clickhouse.is_cluster() {
+            return Ok(None);
+        }
+        let asked = self.inner.clickhouse.server_boot_id(BOOT_ID_SCOPE).await;
+        asked
+            .map(Some)
+            .map_err(|error| self.failures.convert(&error, false))
+    }
+
+    /// Returns true if ClickHouse did not answer a customer's query to its end.
+    pub(super) fn is_lost(&self) -> bool {
+        self.failures.is_lost.load(Ordering::Relaxed)
     }
 
     fn query_id(&self) -> String {
@@ -116,9 +139,7 @@ impl Reader<'_> {
     /// Reads the next bytes; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ExportError> {
         let piece = self.stream.next().await;
-        let (inner, export_id) = (self.inner, self.export_id);
-        let piece =
-            piece.map_err(|error| failure(inner, export_id, &error, self.is_of_customer))?;
+        let piece = piece.map_err(|error| self.failures.convert(&error, self.is_of_customer))?;
         if let Some(piece) = &piece {
             self.counter.update(piece).map_err(broken)?;
         }
@@ -136,21 +157,36 @@ impl Reader<'_> {
     }
 }
 
-/// Converts an error of ClickHouse. The operator has to mend what an export waits for, and
-/// customers are told nothing of it: so the log has it.
-fn failure(
-    inner: &Inner,
+/// Errors of ClickHouse in one try of a run.
+#[derive(Clone)]
+struct Failures<'a> {
+    inner: &'a Inner,
     export_id: Uuid,
-    error: &QueryError,
-    is_of_customer: bool,
-) -> ExportError {
-    let failure = read_failure(error, is_of_customer);
-    // The message repeats the statement, which differs from try to try.
-    let cause = || format!("{export_id}: {}", error.cause());
-    if failure.kind == ExportErrorKind::Waiting && inner.is_logged("read", &cause()) {
-        tracing::warn!(%error, %export_id, "an export waits for ClickHouse");
+    /// True once the answer to a customer's query was lost.
+    is_lost: Arc<AtomicBool>,
+}
+
+impl Failures<'_> {
+    /// Converts an error of ClickHouse. The operator has to mend what an export waits for, and
+    /// customers are told nothing of it: so the log has it.
+    fn convert(&self, error: &QueryError, is_of_customer: bool) -> ExportError {
+        if is_of_customer && is_unanswered(error) {
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
+        let failure = read_failure(error, is_of_customer);
+        let export_id = self.export_id;
+        // The message repeats the statement, which differs from try to try.
+        let cause = || format!("{export_id}: {}", error.cause());
+        if failure.kind == ExportErrorKind::Waiting && self.inner.is_logged("read", &cause()) {
+            tracing::warn!(%error, %export_id, "an export waits for ClickHouse");
+        }
+        failure
     }
-    failure
+}
+
+/// Returns true if a statement was sent, and ClickHouse did not tell how it ended.
+fn is_unanswered(error: &QueryError) -> bool {
+    error.code.is_none() && error.kind != QueryErrorKind::NoConnection
 }
 
 fn broken(error: crate::rows::CountError) -> ExportError {

@@ -1,5 +1,6 @@
 //! State that the engine's tasks share.
 
+use super::lost_queries::LostQueries;
 use super::notices::Notices;
 use super::options::EngineOptions;
 use crate::destination::Destination;
@@ -36,6 +37,8 @@ pub(super) struct Inner {
     pub(super) tasks: TaskTracker,
     /// Failures that were logged lately.
     pub(super) failures: RareLog,
+    /// Runs whose queries ClickHouse did not answer.
+    pub(super) lost_queries: Mutex<LostQueries>,
     /// Stops runs, so that other processes claim them at once.
     pub(super) stopped: CancellationToken,
 }
@@ -51,5 +54,11 @@ impl Inner {
     pub(super) fn is_logged(&self, work: &str, error: &impl Display) -> bool {
         let failure = format!("{work}: {error}");
         self.failures.is_due(&failure, Instant::now())
+    }
+
+    pub(super) fn lost_queries(&self) -> MutexGuard<'_, LostQueries> {
+        self.lost_queries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -157,8 +157,10 @@ mod tests {
     use millrace_catalog::{BootstrapOptions, Catalog};
     use millrace_parse::Parser;
     use millrace_pipeline::Running;
+    use std::cell::RefCell;
     use std::net::SocketAddr;
     use std::path::Path;
+    use std::sync::mpsc::{SyncSender, sync_channel};
     use tempfile::TempDir;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
@@ -256,6 +258,33 @@ mod tests {
     fn on_a_core(test: impl AsyncFnOnce()) {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         runtime(&ServerConfig::on(any)).unwrap().block_on(test());
+    }
+
+    /// Tells when the thread ends that it is kept on.
+    struct OnThreadEnd(SyncSender<()>);
+
+    impl Drop for OnThreadEnd {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+
+    thread_local! {
+        static ON_END: RefCell<Option<OnThreadEnd>> = const { RefCell::new(None) };
+    }
+
+    #[test]
+    fn a_thread_of_the_offload_pool_ends_without_work_while_its_core_goes_on() {
+        assert_eq!(OFFLOAD_KEEP_ALIVE, Duration::from_secs(1));
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let runtime = runtime(&ServerConfig::on(any)).unwrap();
+        let (ends, ended) = sync_channel(1);
+        runtime.block_on(async {
+            let work = move || ON_END.set(Some(OnThreadEnd(ends)));
+            tokio::task::spawn_blocking(work).await.unwrap();
+        });
+        assert_eq!(ended.recv_timeout(SOON), Ok(()));
+        drop(runtime);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod backfills;
 mod full_organization;
 mod gateway;
 mod lease_renewer;
+mod lost_queries;
 mod maintenance;
 mod organization_isolation;
 mod outage;

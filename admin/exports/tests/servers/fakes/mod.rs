@@ -6,6 +6,7 @@
 
 mod big_query;
 mod databricks;
+mod endless_jobs;
 mod keys;
 mod merge;
 mod server;

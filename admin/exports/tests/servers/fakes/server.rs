@@ -153,8 +153,19 @@ pub fn opened(
     secrets: &[(&str, &str)],
     clock: TestClock,
 ) -> Warehouse {
+    opened_by(fake, kind, config, secrets, deps(clock))
+}
+
+/// Opens such a table, with the limits of its dependencies.
+pub fn opened_by(
+    fake: &Fake,
+    kind: DestinationType,
+    config: &Value,
+    secrets: &[(&str, &str)],
+    deps: WarehouseDeps,
+) -> Warehouse {
     let (url, secrets) = (fake.url.clone(), named(secrets));
-    Warehouse::open_at(url, of_events(kind, config, &secrets), deps(clock)).unwrap()
+    Warehouse::open_at(url, of_events(kind, config, &secrets), deps).unwrap()
 }
 
 /// Configuration of a destination of events.
@@ -192,6 +203,13 @@ pub fn deps(clock: TestClock) -> WarehouseDeps {
             ..RetryPolicy::default()
         },
     }
+}
+
+/// Dependencies of a warehouse whose jobs may take next to no time.
+pub fn impatient_deps(clock: TestClock) -> WarehouseDeps {
+    let mut deps = deps(clock);
+    deps.retry_policy.work_max = Duration::from_millis(200);
+    deps
 }
 
 /// Error of an operation that must not succeed, checked to have no secret in it.

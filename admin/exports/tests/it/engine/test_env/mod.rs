@@ -220,6 +220,12 @@ impl TestEnv {
         answer.body_mut().read_to_string().unwrap()
     }
 
+    /// Empties the table of ClickHouse's boot ids, as a restart does: it lives in memory.
+    pub fn forget_boot_ids(&self) {
+        let sql = format!("TRUNCATE TABLE `{}`.server_runs", self.database);
+        self.ask(&sql, String::new());
+    }
+
     /// Numbers of a project's events in the table.
     pub fn stored(&self, project_id: ProjectId) -> Vec<u64> {
         let sql = format!(

@@ -1,7 +1,7 @@
 //! Tests of failures of BigQuery: what passes, and what is left by it.
 
-use super::{API, FakeBigQuery, big_query, check, started, started_with};
-use crate::fakes::server::{Fake, Reply, google_error, refusal};
+use super::{API, FakeBigQuery, big_query, big_query_by, check, started, started_with};
+use crate::fakes::server::{Fake, Reply, google_error, impatient_deps, refusal};
 use crate::rows::{delivered, lines, row, run};
 use crate::wire::Request;
 use millrace_exports::ExportErrorKind::{Permanent, Retryable};
@@ -130,5 +130,29 @@ async fn a_load_or_a_merge_that_fails_leaves_no_staging_table() {
         assert_eq!(service.columns.len(), 2, "there was a staging table");
         let left: Vec<&String> = service.tables.keys().collect();
         assert_eq!(left, ["events"], "{step} {reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_never_ends_fails_the_try() {
+    for step in ["_load", "_merge"] {
+        let service = Arc::new(Mutex::new(FakeBigQuery::default()));
+        let fault = move |request: &Request| {
+            let is_merge = request.target == format!("{API}/jobs");
+            let job = request.target.strip_prefix(&format!("{API}/jobs/"));
+            let running = json!({"jobReference": {}, "status": {"state": "RUNNING"}});
+            match job {
+                Some(job) if job.contains(step) => Some(Reply::json(200, running)),
+                // It is not carried out.
+                _ if is_merge => Some(Reply::json(200, json!({}))),
+                _ => None,
+            }
+        };
+        let fake = started_with(&service, fault).await;
+        let big_query = big_query_by(&fake, impatient_deps);
+        let (kind, message) = refusal(delivered(&big_query, &run(0), &lines([row(1)])).await);
+        assert_eq!(kind, Retryable, "{step}: {message}");
+        assert!(message.contains("took too long"), "{step}: {message}");
+        assert_eq!(service.lock().unwrap().events.len(), 0, "{step}");
     }
 }

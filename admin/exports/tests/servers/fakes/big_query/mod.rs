@@ -10,7 +10,7 @@ use crate::wire::Request;
 use millrace_catalog::DestinationType;
 use millrace_catalog::testing::nested_markers;
 use millrace_exports::ExportErrorKind;
-use millrace_exports::destination::warehouse::Warehouse;
+use millrace_exports::destination::warehouse::{Warehouse, WarehouseDeps};
 use millrace_exports::destination::{Destination, TestStep};
 use millrace_rows::{Micros, TestClock};
 use serde_json::{Value, json};
@@ -215,6 +215,11 @@ async fn started_with(
 }
 
 fn big_query(fake: &Fake) -> Warehouse {
+    big_query_by(fake, server::deps)
+}
+
+/// Opens BigQuery with the limits of its dependencies.
+fn big_query_by(fake: &Fake, deps: fn(TestClock) -> WarehouseDeps) -> Warehouse {
     let config = json!({"project_id": "my-project", "dataset_id": "my_data"});
     // The key as it is in Google's JSON.
     let key = keys::PLAIN.replace('\n', "\\n");
@@ -226,7 +231,13 @@ fn big_query(fake: &Fake) -> Warehouse {
         ("client_email", "canary-user@example.com"),
     ];
     let clock = TestClock::at(Micros(NOW_SECONDS * 1_000_000));
-    server::opened(fake, DestinationType::BigQuery, &config, &secrets, clock)
+    server::opened_by(
+        fake,
+        DestinationType::BigQuery,
+        &config,
+        &secrets,
+        deps(clock),
+    )
 }
 
 fn check(service: &FakeBigQuery, rows: usize) {

@@ -113,3 +113,16 @@ fn the_log_is_read_on_after_a_relaunch_while_much_waits_for_a_failing_batch() {
         assert_eq!(unsettled(&env), [RECENT], "{month}");
     }
 }
+
+#[test]
+fn months_that_have_waited_longest_are_sent_first() {
+    let mut env = TestEnv::new();
+    // More than are in flight at once, in an order that is not that of the calendar.
+    let months = old_months(24);
+    for month in &months {
+        env.row(*month);
+        env.pass(Duration::from_millis(1));
+    }
+    env.pass(Duration::from_secs(5));
+    assert_eq!(env.sent(), months);
+}
