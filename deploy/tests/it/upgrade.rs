@@ -1,8 +1,10 @@
 //! Data folders of earlier versions: this version opens them, ships their events, and accepts their
-//! keys. It rejects data folders of later versions with a reason.
+//! keys. It rejects data folders of later versions, and of those before commit 4bbccd5, with a
+//! reason.
 //!
-//! Each archive was made by `fixtures/make.py` with the program of that time, stopped while
-//! ClickHouse was down; the number is its log's version. A change of a format adds one.
+//! An archive is what `fixtures/make.py` leaves with the program of that time, stopped while
+//! ClickHouse was down. A change of a format adds one. The catalog of 4bbccd5's was made by an
+//! earlier program, and brought to that commit by its migrations m0020 to m0026.
 
 use crate::server::{Server, ask, on_own_ports};
 use serde_json::{Value, json};
@@ -10,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-const VERSIONS: [&str; 1] = ["log-2"];
+const VERSIONS: [&str; 1] = ["4bbccd5"];
 
 /// Unpacks the data folder of an archive to a temporary folder.
 fn unpacked(name: &str) -> (TempDir, PathBuf) {
@@ -138,4 +140,18 @@ catalog.commit()
 "#;
     let said = refused_after(catalog);
     assert!(said.contains("m9999_of_tomorrow"), "{said}");
+}
+
+#[test]
+fn data_of_versions_before_4bbccd5_is_rejected_with_the_next_step() {
+    let catalog = r#"
+import sqlite3
+catalog = sqlite3.connect("catalog.db")
+catalog.execute("DELETE FROM seaql_migrations WHERE version > 'm0019_latest_runs'")
+catalog.commit()
+"#;
+    let said = refused_after(catalog);
+    for expected in ["m0020_ingest_nodes", "start the millrace of that commit"] {
+        assert!(said.contains(expected), "{said}");
+    }
 }

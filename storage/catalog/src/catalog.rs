@@ -7,6 +7,8 @@ use crate::entities::catalog_versions;
 use crate::error::{CatalogError, ChangeError};
 use crate::limits::CatalogLimits;
 use crate::location::CatalogLocation;
+#[cfg(feature = "testing")]
+use crate::migrations::migrate_before;
 use crate::migrations::{is_made, migrate};
 use crate::plugins::SourceParser;
 #[cfg(feature = "testing")]
@@ -121,7 +123,7 @@ impl Catalog {
 
     async fn migrated(self) -> Result<Self, CatalogError> {
         let catalog = self;
-        let migrated = migrate(&catalog.writer, &catalog.location, None).await;
+        let migrated = migrate(&catalog.writer, &catalog.location).await;
         if let Err(error) = migrated {
             // The pools would otherwise hold their connections until they are dropped.
             let _ = catalog.close().await;
@@ -171,12 +173,17 @@ impl Catalog {
         parser.ok_or_else(|| ChangeError::Unavailable(reason()))
     }
 
-    /// Writes the schema of the first `steps` migrations into an empty database.
+    /// Writes an old catalog into an empty database and applies the steps before one.
     #[cfg(feature = "testing")]
-    pub(crate) async fn create_old(database_url: &str, steps: u32) -> Result<Self, CatalogError> {
+    pub(crate) async fn create_before(
+        database_url: &str,
+        old: &str,
+        step: &str,
+    ) -> Result<Self, CatalogError> {
         let connected = connect(database_url, IfMissing::Create).await?;
         let catalog = Self::new(connected, Arc::new(SystemClock));
-        migrate(&catalog.writer, &catalog.location, Some(steps)).await?;
+        let written = migrate_before(&catalog.writer, old, step).await;
+        written.map_err(|error| catalog.error(&error))?;
         Ok(catalog)
     }
 

@@ -103,6 +103,18 @@ pub enum CatalogError {
         /// Names of the migrations that are unknown here.
         detail: String,
     },
+    /// The catalog was written by a version before commit 4bbccd5.
+    #[error(
+        "the catalog {location} is of a version before commit 4bbccd5 (it lacks the migration \
+         {missing}), which this one cannot open; start the millrace of that commit with it once, \
+         which brings it up to date, stop it, and start this one again"
+    )]
+    OlderSchema {
+        /// Path of the file, or server and database.
+        location: String,
+        /// First migration of that commit that was not applied.
+        missing: &'static str,
+    },
     /// The database does not answer, or not in time.
     #[error("cannot reach the catalog {location}: {reason}")]
     Unreachable {

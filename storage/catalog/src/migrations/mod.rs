@@ -1,32 +1,15 @@
-//! History of the schema. A migration that was released is never edited; the next one follows it.
+//! Schema of the catalog and its history. A migration that was released is never edited; the next
+//! one follows it.
+//!
+//! An empty database gets the schema by `c0001_schema` at once. Catalogs of commit 4bbccd5 and later
+//! get to the same schema by the steps that followed that commit, and `c0001_schema` is recorded in
+//! place of their names: from then on there is one history. Older catalogs are refused.
 //!
 //! All pending migrations run in one transaction, in SQLite and PostgreSQL alike, while every
 //! other process that starts waits; so a catalog is of the old version or of the new one, never
 //! between.
 
-mod m0001_organizations;
-mod m0002_personal_api_keys;
-mod m0003_catalog_versions;
-mod m0004_idempotency_keys;
-mod m0005_activity_log;
-mod m0006_invites;
-mod m0007_domains;
-mod m0008_roles;
-mod m0009_members_in_order;
-mod m0010_plugins;
-mod m0011_proxy_records;
-mod m0012_historical_migrations;
-mod m0013_batch_exports;
-mod m0015_member_counts;
-mod m0016_ingested_event;
-mod m0017_activity_counts;
-mod m0018_plugin_secret_keys;
-mod m0019_latest_runs;
-mod m0020_ingest_nodes;
-mod m0021_export_engine;
-mod m0022_persons;
-mod m0025_historical_allowances;
-mod m0026_forgotten_runs;
+mod c0001_schema;
 mod m0027_identified_ids;
 mod m0031_backfill_messages;
 mod m0034_identified_ids_index;
@@ -45,63 +28,86 @@ mod m0047_withdrawn_plugins;
 mod m0048_updates_watermark;
 mod m0049_export_holds;
 mod m0050_import_leases;
+mod steps;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
 use crate::location::CatalogLocation;
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr};
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
+use steps::{SQUASHED, Steps};
+#[cfg(feature = "testing")]
+pub(crate) use steps::{migrate_before, step_names};
 
 /// Number under which our processes exclude one another in PostgreSQL.
 const MIGRATION_LOCK: i64 = i64::from_be_bytes(*b"millrace");
 
+/// Replaces the names of the steps by the migration that leads to the same schema.
+const RECORD_SQUASH: &str = "\
+    UPDATE seaql_migrations SET version = 'c0001_schema' WHERE version = 'm0050_import_leases'; \
+    DELETE FROM seaql_migrations WHERE version <> 'c0001_schema'";
+
+/// Migrations of a new catalog.
 struct Migrator;
 
 impl MigratorTrait for Migrator {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![
-            Box::new(m0001_organizations::Migration),
-            Box::new(m0002_personal_api_keys::Migration),
-            Box::new(m0003_catalog_versions::Migration),
-            Box::new(m0004_idempotency_keys::Migration),
-            Box::new(m0005_activity_log::Migration),
-            Box::new(m0006_invites::Migration),
-            Box::new(m0007_domains::Migration),
-            Box::new(m0008_roles::Migration),
-            Box::new(m0009_members_in_order::Migration),
-            Box::new(m0010_plugins::Migration),
-            Box::new(m0011_proxy_records::Migration),
-            Box::new(m0012_historical_migrations::Migration),
-            Box::new(m0013_batch_exports::Migration),
-            Box::new(m0015_member_counts::Migration),
-            Box::new(m0016_ingested_event::Migration),
-            Box::new(m0017_activity_counts::Migration),
-            Box::new(m0018_plugin_secret_keys::Migration),
-            Box::new(m0019_latest_runs::Migration),
-            Box::new(m0020_ingest_nodes::Migration),
-            Box::new(m0021_export_engine::Migration),
-            Box::new(m0022_persons::Migration),
-            Box::new(m0025_historical_allowances::Migration),
-            Box::new(m0026_forgotten_runs::Migration),
-            Box::new(m0027_identified_ids::Migration),
-            Box::new(m0031_backfill_messages::Migration),
-            Box::new(m0034_identified_ids_index::Migration),
-            Box::new(m0035_person_backlogs::Migration),
-            Box::new(m0036_export_folders::Migration),
-            Box::new(m0037_export_plans::Migration),
-            Box::new(m0038_deletions::Migration),
-            Box::new(m0039_proxy_claims::Migration),
-            Box::new(m0040_email_forms::Migration),
-            Box::new(m0041_node_starts::Migration),
-            Box::new(m0042_deleted_exports::Migration),
-            Box::new(m0043_person_bytes::Migration),
-            Box::new(m0045_deleted_plugins::Migration),
-            Box::new(m0046_bounded_rows::Migration),
-            Box::new(m0047_withdrawn_plugins::Migration),
-            Box::new(m0048_updates_watermark::Migration),
-            Box::new(m0049_export_holds::Migration),
-            Box::new(m0050_import_leases::Migration),
-        ]
+        vec![Box::new(c0001_schema::Migration)]
+    }
+}
+
+/// Migrations that may be recorded in a catalog.
+struct Known;
+
+impl MigratorTrait for Known {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        let mut known = Steps::migrations();
+        known.extend(Migrator::migrations());
+        known
+    }
+}
+
+/// State of a catalog's schema.
+enum SchemaState {
+    /// Schema of this version.
+    Current,
+    /// Migrations of [`Migrator`] are pending, in an empty database all.
+    Pending,
+    /// Steps are pending, before those of [`Migrator`].
+    BeforeSquash,
+}
+
+/// Lists the migrations that were applied. It fails if one is unknown here.
+async fn applied<C: ConnectionTrait>(db: &C) -> Result<Vec<String>, DbErr> {
+    let applied = Known::get_applied_migrations_read_only(db).await?;
+    let names = applied.iter().map(|migration| migration.name().to_owned());
+    Ok(names.collect())
+}
+
+/// Reads the state of a catalog's schema.
+///
+/// # Errors
+///
+/// Any database error, [`CatalogError::NewerSchema`], [`CatalogError::OlderSchema`].
+async fn state<C: ConnectionTrait>(
+    db: &C,
+    location: &CatalogLocation,
+) -> Result<SchemaState, CatalogError> {
+    let names = applied(db).await.map_err(|error| location.error(&error))?;
+    let is_applied = |name: &str| names.iter().any(|applied| applied == name);
+    let migrations = Migrator::migrations();
+    if migrations.iter().all(|own| is_applied(own.name())) {
+        return Ok(SchemaState::Current);
+    }
+    if names.is_empty() || migrations.iter().any(|own| is_applied(own.name())) {
+        return Ok(SchemaState::Pending);
+    }
+    match SQUASHED.into_iter().find(|name| !is_applied(name)) {
+        None => Ok(SchemaState::BeforeSquash),
+        Some(missing) => Err(CatalogError::OlderSchema {
+            location: location.to_string(),
+            missing,
+        }),
     }
 }
 
@@ -114,45 +120,47 @@ pub(crate) async fn is_made(
     db: &DatabaseConnection,
     location: &CatalogLocation,
 ) -> Result<bool, CatalogError> {
-    let pending = Migrator::get_pending_migrations_read_only(db).await;
-    let pending = pending.map_err(|error| location.error(&error))?;
-    Ok(pending.len() < Migrator::migrations().len())
+    let names = applied(db).await.map_err(|error| location.error(&error))?;
+    Ok(!names.is_empty())
 }
 
-/// Number of migrations, for tests of upgrades.
-#[cfg(feature = "testing")]
-pub(crate) fn migrations_count() -> u32 {
-    u32::try_from(Migrator::migrations().len()).unwrap_or(u32::MAX)
-}
-
-/// Applies pending migrations; `steps` stops early, for tests of upgrades.
+/// Applies pending migrations.
 ///
 /// # Errors
 ///
-/// [`CatalogError::NewerSchema`] if the catalog was written by a newer version.
+/// [`CatalogError::NewerSchema`] if the catalog was written by a newer version, and
+/// [`CatalogError::OlderSchema`] if by one before commit 4bbccd5.
 pub(crate) async fn migrate(
     db: &DatabaseConnection,
     location: &CatalogLocation,
-    steps: Option<u32>,
 ) -> Result<(), CatalogError> {
-    apply(db, steps)
-        .await
-        .map_err(|error| location.error(&error))
-}
-
-async fn apply(db: &DatabaseConnection, steps: Option<u32>) -> Result<(), DbErr> {
     // Checked before locking: an ordinary start writes nothing and waits for nobody.
-    if Migrator::get_pending_migrations_read_only(db)
-        .await?
-        .is_empty()
-    {
+    if matches!(state(db, location).await?, SchemaState::Current) {
         return Ok(());
     }
+    let failed = |error: DbErr| location.error(&error);
+    let transaction = begin_locked(db).await.map_err(failed)?;
+    // Another process may have been first.
+    if matches!(
+        state(&transaction, location).await?,
+        SchemaState::BeforeSquash
+    ) {
+        let stepped = Steps::up(&transaction, None).await;
+        stepped.map_err(failed)?;
+        let recorded = transaction.execute_unprepared(RECORD_SQUASH).await;
+        recorded.map_err(failed)?;
+    }
+    let migrated = Migrator::up(&transaction, None).await;
+    migrated.map_err(failed)?;
+    transaction.commit().await.map_err(failed)
+}
+
+/// Begins a transaction that no other process migrates beside.
+async fn begin_locked(db: &DatabaseConnection) -> Result<DatabaseTransaction, DbErr> {
     let transaction = begin_write(db).await?;
     if db.get_database_backend() == DbBackend::Postgres {
         let lock = format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})");
         transaction.execute_unprepared(&lock).await?;
     }
-    Migrator::up(&transaction, steps).await?;
-    transaction.commit().await
+    Ok(transaction)
 }

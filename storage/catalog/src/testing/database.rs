@@ -2,7 +2,7 @@
 
 use super::postgres::{TestPostgres, execute};
 use crate::connect::begin_write;
-use crate::migrations::migrations_count;
+use crate::migrations::step_names;
 use crate::{Catalog, CatalogError};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement};
 use std::sync::Arc;
@@ -11,6 +11,10 @@ use tokio::sync::OnceCell;
 
 /// PostgreSQL database with the schema, which the others are copied from.
 static TEMPLATE: OnceCell<TestDatabase> = OnceCell::const_new();
+
+/// Catalog of commit 4bbccd5 without organizations.
+const SQLITE_4BBCCD5: &str = include_str!("../../tests/fixtures/schema_4bbccd5.sqlite.sql");
+const POSTGRES_4BBCCD5: &str = include_str!("../../tests/fixtures/schema_4bbccd5.postgres.sql");
 
 /// Kind of database that keeps the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,19 +233,33 @@ impl TestDatabase {
         details.collect()
     }
 
-    /// Number of migrations.
+    /// Lists the migrations that commit 4bbccd5 did not have yet.
     #[must_use]
-    pub fn migrations() -> u32 {
-        migrations_count()
+    pub fn steps_since_4bbccd5() -> Vec<String> {
+        step_names()
     }
 
-    /// Opens a catalog as the first `steps` migrations left it.
+    /// Opens a catalog as commit 4bbccd5 made it, in a database that is empty.
     ///
     /// # Errors
     ///
     /// Any database error.
-    pub async fn open_old(&self, steps: u32) -> Result<Catalog, CatalogError> {
-        Catalog::create_old(&self.url, steps).await
+    pub async fn open_4bbccd5(&self) -> Result<Catalog, CatalogError> {
+        self.open_before("m0027_identified_ids").await
+    }
+
+    /// Opens a catalog of commit 4bbccd5 with the migrations that follow it, up to the one before
+    /// `step`, in a database that is empty.
+    ///
+    /// # Errors
+    ///
+    /// Any database error, or there is no such migration.
+    pub async fn open_before(&self, step: &str) -> Result<Catalog, CatalogError> {
+        let old = match self.kind() {
+            DatabaseKind::Sqlite => SQLITE_4BBCCD5,
+            DatabaseKind::Postgres => POSTGRES_4BBCCD5,
+        };
+        Catalog::create_before(&self.url, old, step).await
     }
 }
 

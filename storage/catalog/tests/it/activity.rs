@@ -20,8 +20,6 @@ on_both!(
     entries_of_older_schemas_are_counted,
 );
 
-/// Migrations m0001 to m0015.
-const BEFORE_COUNTS: u32 = 14;
 const ALL: PageRequest = PageRequest {
     limit: 100,
     offset: 0,
@@ -220,7 +218,7 @@ async fn entries_are_counted_per_scope_and_organization(database: TestDatabase) 
 }
 
 async fn entries_of_older_schemas_are_counted(database: TestDatabase) {
-    let old = database.open_old(BEFORE_COUNTS).await.unwrap();
+    let old = database.open_4bbccd5().await.unwrap();
     old.close().await.unwrap();
     let uuid = random_uuid(&database);
     let insert = format!(

@@ -214,11 +214,8 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
     assert!(deletions.contains(&"deleted".to_owned()), "{deletions:?}");
 }
 
-/// Migrations before m0038.
-const CASCADING: u32 = 29;
-
 async fn persons_from_before_the_upgrade_are_kept_and_can_be_deleted(database: TestDatabase) {
-    let old = database.open_old(CASCADING).await.unwrap();
+    let old = database.open_before("m0038_deletions").await.unwrap();
     old.close().await.unwrap();
     let organization = match database.is_sqlite() {
         true => "x'0190f5fe4e1a7c3f8a1b2c3d4e5f6071'",

@@ -10,9 +10,6 @@ on_both!(
     addresses_from_older_schemas_are_normalised,
 );
 
-/// Migrations before addresses had a normal form.
-const BEFORE: u32 = 29;
-
 fn user(email: &str) -> NewUser {
     NewUser {
         email: email.to_owned(),
@@ -84,7 +81,7 @@ async fn an_invite_is_mailed_to_the_normal_form_of_its_address(database: TestDat
 }
 
 async fn addresses_from_older_schemas_are_normalised(database: TestDatabase) {
-    let old = database.open_old(BEFORE).await.unwrap();
+    let old = database.open_before("m0040_email_forms").await.unwrap();
     let system = millrace_catalog::Actor::system();
     let acme = Organizations::new(&old).create(&system, "Acme", None).await;
     acme.unwrap();

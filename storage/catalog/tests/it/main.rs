@@ -47,6 +47,7 @@ mod projects;
 mod proxy_records;
 mod response_bytes;
 mod roles;
+mod schema;
 mod seed;
 mod signup;
 mod test_env;

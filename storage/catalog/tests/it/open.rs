@@ -6,7 +6,9 @@ use millrace_catalog::{BootstrapOptions, Catalog, CatalogError, ProjectKeys, Use
 on_both!(
     reopening_keeps_everything,
     an_empty_catalog_can_be_opened_by_many_at_once,
+    an_old_catalog_can_be_upgraded_by_many_at_once,
     every_older_schema_is_upgraded,
+    a_schema_before_4bbccd5_is_refused_and_left_alone,
     a_newer_schema_is_refused,
     an_existing_catalog_is_opened_and_upgraded,
 );
@@ -36,6 +38,16 @@ async fn reopening_keeps_everything(database: TestDatabase) {
 }
 
 async fn an_empty_catalog_can_be_opened_by_many_at_once(database: TestDatabase) {
+    open_many_times_at_once(&database).await;
+}
+
+async fn an_old_catalog_can_be_upgraded_by_many_at_once(database: TestDatabase) {
+    let old = database.open_4bbccd5().await.unwrap();
+    old.close().await.unwrap();
+    open_many_times_at_once(&database).await;
+}
+
+async fn open_many_times_at_once(database: &TestDatabase) {
     let opening: Vec<_> = (0..8)
         .map(|_| {
             let url = database.url().to_owned();
@@ -49,24 +61,23 @@ async fn an_empty_catalog_can_be_opened_by_many_at_once(database: TestDatabase) 
 }
 
 async fn every_older_schema_is_upgraded(database: TestDatabase) {
-    for steps in 0..TestDatabase::migrations() {
+    for step in TestDatabase::steps_since_4bbccd5() {
         let old = if database.is_sqlite() {
             TestDatabase::sqlite()
         } else {
             TestDatabase::postgres().await
         };
-        if steps > 0 {
-            old.open_old(steps).await.unwrap().close().await.unwrap();
-            let user = "INSERT INTO users (uuid, distinct_id, email, first_name, last_name, \
-                 is_active, created_at, updated_at) VALUES (";
-            let uuid = if old.is_sqlite() {
-                "x'0190f5fe4e1a7c3f8a1b2c3d4e5f6071'"
-            } else {
-                "'0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071'"
-            };
-            let row = format!("{user}{uuid}, 'd', 'old@example.com', '', '', true, 1, 1)");
-            old.execute(&row).await.unwrap();
-        }
+        let catalog = old.open_before(&step).await.unwrap();
+        catalog.close().await.unwrap();
+        let user = "INSERT INTO users (uuid, distinct_id, email, first_name, last_name, \
+             is_active, created_at, updated_at) VALUES (";
+        let uuid = if old.is_sqlite() {
+            "x'0190f5fe4e1a7c3f8a1b2c3d4e5f6071'"
+        } else {
+            "'0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071'"
+        };
+        let row = format!("{user}{uuid}, 'd', 'old@example.com', '', '', true, 1, 1)");
+        old.execute(&row).await.unwrap();
         let catalog = Catalog::open(old.url()).await.unwrap();
         assert!(
             catalog
@@ -79,8 +90,32 @@ async fn every_older_schema_is_upgraded(database: TestDatabase) {
             .by_email("old@example.com")
             .await
             .unwrap();
-        assert_eq!(kept.is_some(), steps > 0, "{steps} steps");
+        assert!(kept.is_some(), "before {step}");
     }
+}
+
+async fn a_schema_before_4bbccd5_is_refused_and_left_alone(database: TestDatabase) {
+    let old = database.open_4bbccd5().await.unwrap();
+    old.close().await.unwrap();
+    let unapplied = "DELETE FROM seaql_migrations WHERE version = 'm0026_forgotten_runs'";
+    database.execute(unapplied).await.unwrap();
+    let before = database.contents().await.unwrap();
+    for opened in [
+        Catalog::open(database.url()).await,
+        Catalog::open_existing(database.url()).await,
+    ] {
+        let error = opened.unwrap_err();
+        let CatalogError::OlderSchema { missing, .. } = &error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(*missing, "m0026_forgotten_runs");
+        let message = error.to_string();
+        assert!(
+            message.contains("start the millrace of that commit"),
+            "{message}"
+        );
+    }
+    assert_eq!(database.contents().await.unwrap(), before);
 }
 
 async fn a_newer_schema_is_refused(database: TestDatabase) {
@@ -261,7 +296,8 @@ async fn opening_an_existing_catalog_creates_none() {
 }
 
 async fn an_existing_catalog_is_opened_and_upgraded(database: TestDatabase) {
-    database.open_old(1).await.unwrap().close().await.unwrap();
+    let old = database.open_4bbccd5().await.unwrap();
+    old.close().await.unwrap();
     let catalog = Catalog::open_existing(database.url()).await.unwrap();
     assert_eq!(catalog.keys_version().await.unwrap(), 0);
 }

@@ -1,4 +1,4 @@
-//! Upgrade of the first released schema, with data in it.
+//! Upgrade of a catalog of commit 4bbccd5, with data in it.
 //!
 //! The rows are inserted by SQL as that version wrote them: they must never be edited.
 
@@ -15,24 +15,14 @@ use std::sync::Arc;
 use uuid::{Uuid, uuid};
 
 on_both!(
-    everything_of_the_first_schema_is_kept,
-    organizations_of_the_first_schema_can_use_newer_resources,
+    everything_of_commit_4bbccd5_is_kept,
+    organizations_of_commit_4bbccd5_can_use_newer_resources,
     an_index_that_was_created_before_the_upgrade_is_kept,
     older_proxy_records_are_kept_and_block_only_if_proven,
     older_nodes_accept_folders_without_counted_starts,
     imports_of_before_count_and_what_nodes_held_of_their_quota_is_forfeited,
 );
 
-/// Migrations m0001 to m0003.
-const FIRST_SCHEMA: u32 = 3;
-/// Migrations before m0034.
-const WITHOUT_INDEX: u32 = 25;
-/// Migrations before m0039.
-const UNIQUE_PROXIES: u32 = 30;
-/// Migrations before m0041.
-const UNCOUNTED_STARTS: u32 = 32;
-/// Migrations before m0050.
-const COUNTED_LEASES: u32 = 40;
 const NOW: i64 = 1_790_000_000_000_000;
 
 const ACME: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071");
@@ -60,8 +50,8 @@ fn rows(id: impl Fn(Uuid) -> String) -> [String; 6] {
         format!(
             "INSERT INTO organizations (id, name, slug, created_at, updated_at, \
              is_member_join_email_enabled, enforce_2fa, members_can_write_pipelines, \
-             plugins_access_level, customer_id, disabled_features) VALUES \
-             ({acme}, 'Acme', 'acme', 1000, 2000, false, true, true, 9, 'c1', '[\"saml\"]')"
+             plugins_access_level, customer_id, disabled_features, member_count) VALUES \
+             ({acme}, 'Acme', 'acme', 1000, 2000, false, true, true, 9, 'c1', '[\"saml\"]', 2)"
         ),
         format!(
             "INSERT INTO users (uuid, distinct_id, email, first_name, last_name, \
@@ -99,9 +89,9 @@ fn rows(id: impl Fn(Uuid) -> String) -> [String; 6] {
     ]
 }
 
-/// Opens a database that the first version left.
+/// Opens a database that commit 4bbccd5 left.
 async fn upgraded(database: &TestDatabase) -> Catalog {
-    let old = database.open_old(FIRST_SCHEMA).await.unwrap();
+    let old = database.open_4bbccd5().await.unwrap();
     old.close().await.unwrap();
     let id = |id: Uuid| {
         if database.is_sqlite() {
@@ -126,7 +116,7 @@ async fn caller(catalog: &Catalog, value: &str) -> Caller {
     caller.unwrap()
 }
 
-async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
+async fn everything_of_commit_4bbccd5_is_kept(database: TestDatabase) {
     let catalog = upgraded(&database).await;
     let organizations = Organizations::new(&catalog);
     let keys_of_users = PersonalKeys::new(&catalog);
@@ -186,7 +176,7 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
     assert_eq!(catalog.keys_version().await.unwrap(), 7);
 }
 
-async fn organizations_of_the_first_schema_can_use_newer_resources(database: TestDatabase) {
+async fn organizations_of_commit_4bbccd5_can_use_newer_resources(database: TestDatabase) {
     let catalog = upgraded(&database).await;
     let ann = caller(&catalog, ANNS_VALUE).await.actor();
     let invite = NewInvite::to("carl@example.com");
@@ -244,7 +234,10 @@ async fn organizations_of_the_first_schema_can_use_newer_resources(database: Tes
 }
 
 async fn an_index_that_was_created_before_the_upgrade_is_kept(database: TestDatabase) {
-    let old = database.open_old(WITHOUT_INDEX).await.unwrap();
+    let old = database
+        .open_before("m0034_identified_ids_index")
+        .await
+        .unwrap();
     old.close().await.unwrap();
     // As in the runbook, without `CONCURRENTLY`, which SQLite lacks.
     let index = "CREATE INDEX person_distinct_ids_identified \
@@ -265,7 +258,7 @@ async fn an_index_that_was_created_before_the_upgrade_is_kept(database: TestData
 }
 
 async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDatabase) {
-    let old = database.open_old(UNIQUE_PROXIES).await.unwrap();
+    let old = database.open_before("m0039_proxy_claims").await.unwrap();
     old.close().await.unwrap();
     let id = |id: Uuid| {
         if database.is_sqlite() {
@@ -334,7 +327,7 @@ async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDat
 }
 
 async fn older_nodes_accept_folders_without_counted_starts(database: TestDatabase) {
-    let old = database.open_old(UNCOUNTED_STARTS).await.unwrap();
+    let old = database.open_before("m0041_node_starts").await.unwrap();
     old.close().await.unwrap();
     let row = "INSERT INTO ingest_nodes (name, host, state, watermark, published_at, started_at) \
         VALUES ('a', 'h', 'running', 5, 6, 7)";
@@ -354,7 +347,7 @@ async fn older_nodes_accept_folders_without_counted_starts(database: TestDatabas
 async fn imports_of_before_count_and_what_nodes_held_of_their_quota_is_forfeited(
     database: TestDatabase,
 ) {
-    let old = database.open_old(COUNTED_LEASES).await.unwrap();
+    let old = database.open_before("m0050_import_leases").await.unwrap();
     old.close().await.unwrap();
     let id = |id: Uuid| {
         if database.is_sqlite() {

@@ -243,9 +243,6 @@ async fn exports_are_deleted_with_their_project_and_their_organization_in_pieces
     }
 }
 
-/// Migrations before m0042.
-const CASCADING: u32 = 32;
-
 /// Rows of a catalog about exports, but for the exports' own rows, which have more columns.
 async fn of_exports(database: &TestDatabase) -> Vec<String> {
     let mut rows = database.contents().await.unwrap();
@@ -292,7 +289,7 @@ fn rows_of_before(own: &str, run: &str) -> [String; 5] {
 }
 
 async fn exports_from_before_the_upgrade_are_kept_and_can_be_deleted(database: TestDatabase) {
-    let old = database.open_old(CASCADING).await.unwrap();
+    let old = database.open_before("m0042_deleted_exports").await.unwrap();
     old.close().await.unwrap();
     let id = Uuid::from_u128(0x0190_f5fe_4e1a_7c3f_8a1b_2c3d_4e5f_6071);
     let (own, run) = (

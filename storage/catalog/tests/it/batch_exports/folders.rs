@@ -17,8 +17,6 @@ on_both!(
     a_new_export_has_its_organization_s_folder,
 );
 
-/// Migrations before these folders.
-const BEFORE: u32 = 27;
 static SYSTEM: Actor = Actor::command_line();
 
 /// Writes an export to files as the version before wrote it.
@@ -44,7 +42,7 @@ async fn written(database: &TestDatabase, organization: Uuid, project_id: i64, p
 }
 
 async fn exports_keep_their_folders_unless_others_have_files_there(database: TestDatabase) {
-    let old = database.open_old(BEFORE).await.unwrap();
+    let old = database.open_before("m0036_export_folders").await.unwrap();
     let made = old.bootstrap(BootstrapOptions::default()).await;
     let made = made.unwrap().unwrap();
     let eve = Organizations::new(&old)

@@ -68,11 +68,8 @@ async fn sources_of_deleted_plugins_follow_one_plugin_after_the_other(database: 
     assert!(!Cleanup::new(&next).has_leftovers().await.unwrap());
 }
 
-/// Migrations before m0044.
-const CASCADING: u32 = 35;
-
 async fn sources_from_before_the_upgrade_are_kept_and_can_be_deleted(database: TestDatabase) {
-    let old = database.open_old(CASCADING).await.unwrap();
+    let old = database.open_before("m0045_deleted_plugins").await.unwrap();
     old.close().await.unwrap();
     let organization = match database.is_sqlite() {
         true => "x'0190f5fe4e1a7c3f8a1b2c3d4e5f6071'",

@@ -364,13 +364,13 @@ async fn uses_of_a_plugin_without_a_mark_are_found_and_deleted(database: TestDat
     deleted.unwrap();
 }
 
-/// Migrations before m0046.
-const UNMARKED: u32 = 36;
-
 async fn configurations_that_earlier_versions_left_are_deleted_after_the_upgrade(
     database: TestDatabase,
 ) {
-    let old = database.open_old(UNMARKED).await.unwrap();
+    let old = database
+        .open_before("m0047_withdrawn_plugins")
+        .await
+        .unwrap();
     old.close().await.unwrap();
     let id = |last: u8| match database.is_sqlite() {
         true => format!("x'0190f5fe4e1a7c3f8a1b2c3d4e5f60{last:02}'"),
