@@ -104,8 +104,8 @@ impl ClickHouse {
         }
         let read = async {
             let mut stored = self.long_query(&sql).fetch::<StoredEvent>()?;
-            // A client may have stored any number of versions, and other events of these uuids. What
-            // is left of them once all are found is not read.
+            // A client may have stored any number of versions, and of other events of these uuids.
+            // What is left of them once all are found is not read.
             while !wanted.is_empty()
                 && let Some(event) = stored.next().await?
             {
