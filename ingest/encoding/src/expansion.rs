@@ -63,8 +63,7 @@ pub struct DecodeLimits {
 
 /// Bytes that a body decodes to, as it says itself; gzip says so of its last member, and zstd of
 /// its first frame.
-#[must_use]
-pub fn said_bytes(encoding: Encoding, body: &[u8]) -> Option<usize> {
+fn said_bytes(encoding: Encoding, body: &[u8]) -> Option<usize> {
     match encoding {
         Encoding::Gzip => {
             let size = body.last_chunk::<4>()?;
@@ -170,8 +169,7 @@ impl Expansion {
     ///
     /// Nothing has to be as it says. Who names less than 40 times what was sent, and decodes to
     /// more, has that much decoded twice: a fifth of what is allowed.
-    #[must_use]
-    pub fn likely_bytes_max(
+    fn likely_bytes_max(
         self,
         encoding: Encoding,
         limits: DecodeLimits,
@@ -193,6 +191,24 @@ impl Expansion {
             _ => usual,
         };
         Some(likely).filter(|likely| *likely < bytes_max)
+    }
+
+    /// Limits of the next try, of a `body` in `encoding` that was too large for those `tried`: what
+    /// it is likely to decode to, and then all of its `limits`, the memory of which would do for
+    /// many other bodies.
+    #[must_use]
+    pub fn next_limits(
+        self,
+        encoding: Encoding,
+        body: &[u8],
+        tried: DecodeLimits,
+        limits: DecodeLimits,
+    ) -> DecodeLimits {
+        let said = said_bytes(encoding, body);
+        match self.likely_bytes_max(encoding, limits, said) {
+            Some(likely) if likely > tried.of(encoding) => limits.at_most(likely),
+            _ => limits,
+        }
     }
 
     /// Bytes in which a key is looked for, as nothing of them is kept; `None` for encodings that

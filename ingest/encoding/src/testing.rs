@@ -2,7 +2,7 @@
 //! counting. And streams that no compressor writes.
 
 use crate::blockwise::gzip_trailer;
-use crate::{BodyBuf, BodyDecodeError, DecodeLimits, Expansion, Hints, keys_in};
+use crate::{BodyBuf, BodyDecodeError, DecodeLimits, Encoding, Expansion, Hints, keys_in};
 
 /// Blocks of deflate without output: twice one with a code of 128 literals of its own and one with
 /// the fixed code, so that the tables of both are made again.
@@ -93,28 +93,53 @@ pub fn decode(
 ) -> Decoded {
     let mut is_key_known = key.is_some_and(&is_known);
     let limits = expansion.limits(is_key_known);
-    let tried = if hints.may_take_long(sent.len()) {
+    let mut tried = if hints.may_take_long(sent.len()) {
         limits
     } else {
         limits.on_core(sent.len())
     };
+    let mut is_searched = false;
     let mut json = decode(tried);
-    if let Err(BodyDecodeError::TooLarge(encoded)) = &json {
+    while let Err(BodyDecodeError::TooLarge(encoded)) = &json {
         let encoding = encoded.encoding;
-        is_key_known |= encoded.keys.iter().any(|key| is_known(key));
+        if key.is_none() && !is_key_known {
+            is_key_known = encoded.keys.iter().any(|key| is_known(key));
+        }
         if let Some(bytes_max) = expansion.searched_bytes_max(encoding)
             && bytes_max > tried.of(encoding)
             && key.is_none()
             && !is_key_known
+            && !is_searched
         {
+            is_searched = true;
             let bytes = encoded.inner.as_deref().unwrap_or(sent);
             let keys = keys_in(encoding, bytes, bytes_max);
             is_key_known = keys.iter().any(|key| is_known(key));
         }
         let limits = expansion.limits(is_key_known);
-        if limits.of(encoding) > tried.of(encoding) {
-            json = decode(limits);
+        if tried.of(encoding) >= limits.of(encoding) {
+            break;
         }
+        tried = next_limits((sent, hints), expansion, tried, limits);
+        json = decode(tried);
     }
     Decoded { json, is_key_known }
+}
+
+/// Limits of the next try. Only of a whole body something tells its likely size: a form, parts and
+/// image tags begin with text, and name no encoding of the whole.
+fn next_limits(
+    (sent, hints): (&[u8], Hints),
+    expansion: Expansion,
+    tried: DecodeLimits,
+    limits: DecodeLimits,
+) -> DecodeLimits {
+    let encoding = match hints.content_encoding {
+        Encoding::Identity => Encoding::of_magic(sent),
+        named => named,
+    };
+    if hints.form {
+        return limits;
+    }
+    expansion.next_limits(encoding, sent, tried, limits)
 }

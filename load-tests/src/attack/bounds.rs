@@ -107,20 +107,16 @@ fn all(report: &Report) -> Vec<Bound> {
     bounds
 }
 
-fn phases_of(report: &Report, kind: PhaseKind) -> impl Iterator<Item = &PhaseReport> {
-    let phases = report.phases.iter();
-    phases.filter(move |phase| phase.kind == kind)
-}
-
 /// Responses to a load under attack, in all rounds.
 fn load(report: &Report, kind: fn(&PhaseReport) -> &Latency) -> ResponseCounts {
-    sum(phases_of(report, PhaseKind::Attack), kind)
+    let attacks = report.phases.iter().filter(|phase| phase.kind.is_attack());
+    sum(attacks, kind)
 }
 
-/// Responses to a load in the rounds that were asked for: the others last longer, and are there
+/// Responses to a load in the rounds that were asked for: extra ones last longer, and are there
 /// only since something was missing.
 fn asked_load(report: &Report, kind: fn(&PhaseReport) -> &Latency) -> ResponseCounts {
-    sum(asked(report, PhaseKind::Attack), kind)
+    sum(phases_of(report, PhaseKind::Attack), kind)
 }
 
 fn sum<'a>(
@@ -131,21 +127,20 @@ fn sum<'a>(
     answers.fold(ResponseCounts::default(), ResponseCounts::and)
 }
 
-/// Phases of the rounds that were asked for.
-fn asked(report: &Report, kind: PhaseKind) -> impl Iterator<Item = &PhaseReport> {
-    phases_of(report, kind).filter(|phase| !phase.is_extra)
+fn phases_of(report: &Report, kind: PhaseKind) -> impl Iterator<Item = &PhaseReport> {
+    let phases = report.phases.iter();
+    phases.filter(move |phase| phase.kind == kind)
 }
 
 fn latency(report: &Report, name: &'static str, kind: fn(&PhaseReport) -> &Latency) -> Bound {
     let p99 = |during| {
-        let figures: Vec<f64> = asked(report, during)
-            .map(|phase| kind(phase).p99_ms)
-            .collect();
-        Spread::of(&figures).p50
+        let figures = phases_of(report, during).map(|phase| kind(phase).p99_ms);
+        Spread::of(&figures.collect::<Vec<f64>>()).p50
     };
     let calm = p99(PhaseKind::Calm);
     // A phase without accepted requests has a p99 of zero, and kept them waiting past any bound.
-    let is_served = asked(report, PhaseKind::Attack).all(|phase| kind(phase).answers.taken > 0);
+    let mut attacks = phases_of(report, PhaseKind::Attack);
+    let is_served = attacks.all(|phase| kind(phase).answers.taken > 0);
     Bound {
         name,
         calm,

@@ -8,7 +8,7 @@
 //! | activity | all fields of changed records, as JSON | here; what is refused, by `fields` |
 //! | mails | names, messages of invites | `control_characters` in `admin/tests/it` |
 //! | pages in HTML | none: the page of an invite is the same for all | `signup_page` in `admin/tests/it` |
-//! | errors of the API | none of those that it refuses | `fields` |
+//! | errors and links of the API | none of those that it refuses, or is asked with | `fields`, `parameters` |
 
 use super::findings::{Findings, is_judged};
 use super::hostile::HOSTILE_TEXT;

@@ -13,10 +13,20 @@ pub enum PhaseKind {
     Calm,
     /// The hostile tenant attacks with all tasks.
     Attack,
+    /// The same beyond the rounds that were asked for, to show that somebody is served: its times
+    /// and refusals are not judged.
+    ExtraAttack,
     /// An attack has just ended.
     Settling,
     /// The run is over, or was stopped.
     Over,
+}
+
+impl PhaseKind {
+    /// Returns true if the hostile tenant attacks.
+    pub(super) const fn is_attack(self) -> bool {
+        matches!(self, Self::Attack | Self::ExtraAttack)
+    }
 }
 
 /// Kind of the phase that is running now.
@@ -28,7 +38,8 @@ impl CurrentPhase {
         match self.0.load(Ordering::Acquire) {
             0 => PhaseKind::Calm,
             1 => PhaseKind::Attack,
-            2 => PhaseKind::Settling,
+            2 => PhaseKind::ExtraAttack,
+            3 => PhaseKind::Settling,
             _ => PhaseKind::Over,
         }
     }
@@ -59,11 +70,11 @@ struct SampleSet {
 pub struct Seconds {
     /// Durations in calm.
     pub calm: Spread,
-    /// Durations under attack.
+    /// Durations under attack, without extra rounds.
     pub attack: Spread,
-    /// Number of actions that began or ended under attack.
+    /// Number of actions that began or ended under attack, in all rounds.
     pub served: u64,
-    /// Responses under attack.
+    /// Responses under attack, without extra rounds.
     pub answers: ResponseCounts,
 }
 
@@ -114,15 +125,16 @@ impl Samples {
     /// and so does one that began just after an attack.
     pub(super) fn note(&self, began: PhaseKind, ended: PhaseKind, seconds: f64) {
         let mut kept = lock(&self.0);
-        kept.served += u64::from([began, ended].contains(&PhaseKind::Attack));
+        kept.served += u64::from(began.is_attack() || ended.is_attack());
         match (began, ended) {
             (PhaseKind::Attack, _) => kept.attack.push(seconds),
             (PhaseKind::Calm, PhaseKind::Calm | PhaseKind::Over) => kept.calm.push(seconds),
-            (PhaseKind::Calm, _) | (PhaseKind::Settling | PhaseKind::Over, _) => {}
+            (PhaseKind::Calm, _)
+            | (PhaseKind::ExtraAttack | PhaseKind::Settling | PhaseKind::Over, _) => {}
         }
     }
 
-    /// Counts a response; only those under attack are judged.
+    /// Counts a response; only those under attack are judged, and those of extra rounds are not.
     pub(super) fn answered(&self, kind: PhaseKind, is_refused: bool) {
         if kind == PhaseKind::Attack {
             let mut kept = lock(&self.0);
@@ -171,6 +183,7 @@ mod tests {
         let samples = Samples::default();
         let (calm, attack) = (PhaseKind::Calm, PhaseKind::Attack);
         let (settling, over) = (PhaseKind::Settling, PhaseKind::Over);
+        let extra = PhaseKind::ExtraAttack;
         for (began, ended) in [
             (calm, calm),
             (calm, over),
@@ -180,12 +193,18 @@ mod tests {
             (attack, over),
             (settling, settling),
             (settling, calm),
+            (settling, extra),
+            (extra, extra),
+            (extra, settling),
         ] {
             samples.note(began, ended, 1.0);
         }
         let seconds = samples.seconds();
         assert_eq!((seconds.calm.count, seconds.attack.count), (2, 3));
-        assert_eq!(seconds.served, 4, "one was there when the attack came");
+        assert_eq!(
+            seconds.served, 7,
+            "two were there when the attack came, and two are of an extra round"
+        );
     }
 
     #[test]
@@ -199,6 +218,7 @@ mod tests {
             (PhaseKind::Attack, false),
             (PhaseKind::Attack, false),
             (PhaseKind::Over, true),
+            (PhaseKind::ExtraAttack, true),
         ] {
             samples.answered(kind, is_refused);
         }

@@ -135,6 +135,7 @@ impl fmt::Display for PhaseReport {
         let name = match self.kind {
             PhaseKind::Calm => "calm",
             PhaseKind::Attack => "attack",
+            PhaseKind::ExtraAttack => "extra",
             PhaseKind::Settling => "settling",
             PhaseKind::Over => "over",
         };
@@ -259,7 +260,6 @@ mod tests {
             };
             report.phases.push(PhaseReport {
                 kind,
-                is_extra: false,
                 singles: latency,
                 batches: latency,
             });
@@ -310,8 +310,7 @@ mod tests {
                 ..Latency::default()
             };
             PhaseReport {
-                kind: PhaseKind::Attack,
-                is_extra: true,
+                kind: PhaseKind::ExtraAttack,
                 singles: latency,
                 batches: latency,
             }

@@ -7,7 +7,6 @@
 
 use super::findings::Findings;
 use super::good_tenant::GoodTenant;
-use super::good_tenant::load::PhaseReport;
 use super::hostile::{AttackContext, Round};
 use super::options::Options;
 use super::phase::{CurrentPhase, PhaseKind};
@@ -92,7 +91,11 @@ impl Run<'_> {
     }
 
     fn attack(&self, report: &mut Report, calm: Calm, round: u32) -> Result<()> {
-        self.phase(report, PhaseKind::Attack, round)?;
+        let kind = match round < self.options.rounds {
+            true => PhaseKind::Attack,
+            false => PhaseKind::ExtraAttack,
+        };
+        self.phase(report, kind, round)?;
         let back = self.memory_after(calm)?;
         let (round, rounds) = (round + 1, self.options.rounds);
         (self.say)(&format!("round {round} of {}: {back}", rounds.max(round)));
@@ -102,22 +105,21 @@ impl Run<'_> {
 
     fn phase(&self, report: &mut Report, kind: PhaseKind, round: u32) -> Result<()> {
         self.current_phase.set(kind);
-        let is_extra = kind == PhaseKind::Attack && round >= self.options.rounds;
         let round = Round {
             number: round,
             duration: match kind {
-                // A request that takes longer than a phase is never answered in one.
-                PhaseKind::Attack if is_extra => self.options.attack * 2,
                 PhaseKind::Attack => self.options.attack,
-                _ => self.options.calm,
+                // A request that takes longer than a phase is never answered in one.
+                PhaseKind::ExtraAttack => self.options.attack * 2,
+                PhaseKind::Calm | PhaseKind::Settling | PhaseKind::Over => self.options.calm,
             },
-            is_extra,
+            is_extra: kind == PhaseKind::ExtraAttack,
         };
         let load = || {
             let duration = round.duration;
             self.good.load(kind, duration, &self.ledger, self.stop)
         };
-        let phase = if kind == PhaseKind::Attack {
+        let phase = if kind.is_attack() {
             std::thread::scope(|scope| {
                 let attack = scope.spawn(|| self.context.run_round(round));
                 let phase = load();
@@ -128,7 +130,7 @@ impl Run<'_> {
             load()?
         };
         (self.say)(&phase.to_string());
-        report.phases.push(PhaseReport { is_extra, ..phase });
+        report.phases.push(phase);
         Ok(())
     }
 

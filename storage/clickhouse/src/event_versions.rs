@@ -104,14 +104,14 @@ impl ClickHouse {
         }
         let read = async {
             let mut stored = self.long_query(&sql).fetch::<StoredEvent>()?;
-            while let Some(event) = stored.next().await? {
+            // A client may have stored any number of versions, and of other events of these uuids.
+            // What is left of them once all are found is not read.
+            while !wanted.is_empty()
+                && let Some(event) = stored.next().await?
+            {
                 let identity = event.identity();
                 if wanted.get(&identity).is_some_and(|at| at.0 <= event.at) {
                     wanted.remove(&identity);
-                }
-                // An event may have any number of versions: the others are not read.
-                if wanted.is_empty() {
-                    break;
                 }
             }
             Ok::<_, clickhouse::error::Error>(wanted.is_empty())

@@ -33,6 +33,7 @@ struct Entry {
 /// Registration of a connection, removed when dropped.
 pub(crate) struct ConnectionGuard {
     id: u64,
+    address: IpAddr,
     connections: Connections,
     evict: Arc<Notify>,
 }
@@ -66,6 +67,7 @@ impl Connections {
         drop(list);
         Some(ConnectionGuard {
             id,
+            address,
             connections: self.clone(),
             evict,
         })
@@ -90,6 +92,11 @@ impl ConnectionList {
 // === impl ConnectionGuard ===
 
 impl ConnectionGuard {
+    /// Address of the client.
+    pub(crate) const fn address(&self) -> IpAddr {
+        self.address
+    }
+
     /// Marks the connection as authenticated, which exempts it from eviction.
     pub(crate) fn mark_authenticated(&self) {
         let mut list = self.connections.list();

@@ -1,14 +1,13 @@
 //! Request handling of the ClickHouse HTTP interface: routes, authentication, and the limit of
 //! statements at once.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
 
 use http::header::{CONTENT_ENCODING, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use tokio::sync::{Semaphore, oneshot};
-use tokio::time::timeout;
+use tokio::sync::oneshot;
 
 use crate::auth::{self, Credentials, Denied};
 use crate::connections::ConnectionGuard;
@@ -17,24 +16,21 @@ use crate::exception::Exception;
 use crate::form;
 use crate::held_bytes::HeldBytes;
 use crate::request::QueryRequest;
-use crate::response::{ResponseContext, error_response, join_statement, text_response};
+use crate::response::{ResponseContext, error_response, text_response};
 use crate::response_body::Body;
+use crate::row_stream::join_statement;
 use crate::send_limit::SendLimit;
 use crate::session::Sessions;
 use crate::statement::Statement;
+use crate::statement_slots::{STATEMENTS_MAX, StatementSlots};
 use crate::upload;
-
-/// Most statements at once; each has a thread. More wait.
-pub(crate) const STATEMENTS_MAX: usize = 100;
-/// Longest wait of a statement beyond that limit.
-const SLOT_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// State shared by the tasks of all connections.
 pub(crate) struct ServerState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) sessions: Sessions,
     pub(crate) credentials: Credentials,
-    pub(crate) statement_slots: Arc<Semaphore>,
+    pub(crate) statement_slots: StatementSlots,
     /// Memory of responses that are held back.
     pub(crate) held_bytes: HeldBytes,
     /// Memory of long texts and large compressed blocks of requests.
@@ -90,7 +86,7 @@ impl ServerState {
             Ok(()) => {
                 guard.mark_authenticated();
                 send_limit.set(query_request.send_max());
-                self.run(query_request, request).await
+                self.run(query_request, request, guard.address()).await
             }
             Err(Denied::Wrong(exception)) => error_response(&exception, &self.engine),
             Err(Denied::Missing(exception)) => {
@@ -110,10 +106,11 @@ impl ServerState {
         self: Arc<Self>,
         query_request: QueryRequest,
         request: Request<Incoming>,
+        address: IpAddr,
     ) -> Response<Body> {
         let tag = uuid::Uuid::new_v4().simple().to_string();
         let query_id = query_request.query_id.clone().filter(|id| !id.is_empty());
-        let context = ResponseContext {
+        let mut context = ResponseContext {
             engine: Arc::clone(&self.engine),
             query_id: query_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
             tag: tag.clone(),
@@ -121,6 +118,7 @@ impl ServerState {
             wait_end_of_query: query_request.wait_end_of_query,
             send_max: query_request.send_max(),
             held_bytes: self.held_bytes.clone(),
+            slot: Weak::new(),
         };
         let (sender, upload) = upload::channel();
         let encoding = request
@@ -128,12 +126,7 @@ impl ServerState {
             .get(CONTENT_ENCODING)
             .and_then(|value| value.to_str().ok());
         let encoding = encoding.map(str::to_owned);
-        let Ok(Ok(slot)) = timeout(
-            SLOT_WAIT_MAX,
-            Arc::clone(&self.statement_slots).acquire_owned(),
-        )
-        .await
-        else {
+        let Some(slot) = self.statement_slots.acquire(address).await else {
             let message = format!("Too many simultaneous queries. Maximum: {STATEMENTS_MAX}");
             return context.failed(&Exception::new(
                 202,
@@ -141,6 +134,8 @@ impl ServerState {
                 "TOO_MANY_SIMULTANEOUS_QUERIES",
             ));
         };
+        let slot = Arc::new(slot);
+        context.slot = Arc::downgrade(&slot);
         let form = form::boundary(request.headers());
         let (started_sender, started) = oneshot::channel();
         let statement = Statement {
@@ -159,7 +154,8 @@ impl ServerState {
             outcome
         });
         // A query has begun, or the statement has ended and dropped its sender.
-        let ((), started) = tokio::join!(sender.pump(request.into_body()), started);
+        let pump = sender.pump(request.into_body(), || context.gives_up());
+        let ((), started) = tokio::join!(pump, started);
         match started {
             Ok(started) => context.rows(started, job).await,
             Err(_) => match join_statement(job).await {

@@ -14,8 +14,9 @@
 //! * `access`, `permitted`, `confinement`: isolation of statements, by the engine, by us, by the
 //!   kernel
 //! * `insert`, `select`, `statement`, `statement_progress`, `session`: execution of a statement
-//! * `connections`, `http`, `response`, `response_body`: the HTTP server
-//! * `held_bytes`, `send_limit`: memory of requests and responses, time to read a response
+//! * `connections`, `http`, `response`, `response_body`, `row_stream`: the HTTP server
+//! * `held_bytes`, `send_limit`, `statement_slots`: bounds on memory of requests and responses, on
+//!   the time to read a response, and on the statements at once, by address
 //! * [`testing`] (feature `testing`): a real engine for the tests of any crate
 #![deny(unsafe_code)]
 
@@ -41,6 +42,7 @@ mod permitted;
 mod request;
 mod response;
 mod response_body;
+mod row_stream;
 mod select;
 mod send_limit;
 mod serve;
@@ -49,6 +51,7 @@ mod sources;
 mod sql;
 mod statement;
 mod statement_progress;
+mod statement_slots;
 mod stop;
 mod supervisor;
 #[cfg(feature = "testing")]

@@ -6,33 +6,31 @@
 //! `X-ClickHouse-Exception-Tag` header, then the connection is closed.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use millrace_blocks::Compressor;
-use tokio::io::AsyncReadExt as _;
-use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, block_in_place};
+use tokio::task::block_in_place;
 use tokio::time::{sleep, timeout};
 
 use crate::engine::Engine;
 use crate::exception::Exception;
 use crate::ffi::Summary;
 use crate::held_bytes::{HeldBytes, Reservation};
-use crate::response_body::{Body, BodyChunk};
+use crate::response_body::{Body, BodyChunk, send};
+use crate::row_stream::{RowStream, StatementTask};
 use crate::select::PIPE_BYTES;
 use crate::statement_progress::{QueryStarted, StatementEnded};
+use crate::statement_slots::StatementSlot;
 
 /// Bytes of rows held back before the response's headers are sent.
 const HOLD_BYTES: usize = 1 << 20;
 /// Bytes held back with `wait_end_of_query=1`; longer responses are streamed all the same, as are
 /// those for which others leave too little of [`HeldBytes`], which bounds memory.
 const HOLD_WAITING_BYTES: usize = 64 << 20;
-const READ_BYTES: usize = 256 << 10;
 /// Bytes that are compressed among other tasks of a thread, at most.
 const PACKED_BYTES_MAX: usize = 4 << 20;
 
@@ -49,13 +47,12 @@ pub(crate) struct ResponseContext {
     pub(crate) send_max: Duration,
     /// Budget of the bytes held back beyond [`HOLD_BYTES`].
     pub(crate) held_bytes: HeldBytes,
+    /// Slot of the statement, while it runs.
+    pub(crate) slot: Weak<StatementSlot>,
 }
 
 /// Time for the exception frame to reach the socket before the connection is closed.
 const FRAME_FLUSH: Duration = Duration::from_secs(1);
-
-/// Handle of the thread that runs a statement, with its result.
-pub(crate) type StatementTask = JoinHandle<Result<StatementEnded, Exception>>;
 
 // === impl ResponseContext ===
 
@@ -125,7 +122,11 @@ impl ResponseContext {
 
     /// Streams a query's rows as the response.
     pub(crate) async fn rows(self, started: QueryStarted, job: StatementTask) -> Response<Body> {
-        let mut rows = match RowStream::new(started.pipe, job, &self) {
+        let mut rows = match RowStream::new(
+            started.pipe,
+            job,
+            (Arc::clone(&self.engine), self.tag.clone()),
+        ) {
             Ok(rows) => rows,
             Err(error) => {
                 return self.failed(&Exception::new(
@@ -171,6 +172,23 @@ impl ResponseContext {
             && reservation.reserve(held + PIPE_BYTES)
     }
 
+    /// Sends rows; returns false if the client has gone, or keeps the statement waiting too long.
+    async fn send(&self, sender: &mpsc::Sender<BodyChunk>, bytes: Bytes) -> bool {
+        send(sender, bytes, self.send_max, &|| self.gives_up()).await
+    }
+
+    /// Returns true if the statement has to end, so that others get its slot.
+    pub(crate) fn gives_up(&self) -> bool {
+        let gives_up = self.slot.upgrade().is_some_and(|slot| slot.give_up());
+        if gives_up {
+            tracing::info!(
+                query_id = self.query_id,
+                "a statement ends whose client keeps it waiting, since others wait for its slot"
+            );
+        }
+        gives_up
+    }
+
     /// Sends rows until the query ends or the client disconnects.
     async fn send_rows(
         self,
@@ -179,11 +197,7 @@ impl ResponseContext {
         sender: mpsc::Sender<BodyChunk>,
         exception_tag: String,
     ) {
-        let send = async |bytes: Bytes| {
-            let chunk = BodyChunk::Rows(bytes);
-            matches!(timeout(self.send_max, sender.send(chunk)).await, Ok(Ok(())))
-        };
-        if !send(held).await {
+        if !self.send(&sender, held).await {
             return;
         }
         let mut buffer = BytesMut::new();
@@ -197,7 +211,8 @@ impl ResponseContext {
             if count == 0 {
                 break;
             }
-            if !send(self.packed(buffer.split().freeze())).await {
+            let packed = self.packed(buffer.split().freeze());
+            if !self.send(&sender, packed).await {
                 return;
             }
         }
@@ -210,7 +225,7 @@ impl ResponseContext {
         let frame = format!(
             "\r\n__exception__\r\n{exception_tag}\r\n{text}{length} {exception_tag}\r\n__exception__\r\n"
         );
-        if send(self.packed(frame.into())).await {
+        if self.send(&sender, self.packed(frame.into())).await {
             // hyper throws away what it has not yet written when a body fails, so the frame
             // gets time to leave; a client that reads slower sees the connection break only.
             sleep(FRAME_FLUSH).await;
@@ -219,78 +234,6 @@ impl ResponseContext {
                 .await;
         }
     }
-}
-
-/// Reading side of a running query. Dropping it before the end stops the query.
-struct RowStream {
-    pipe: pipe::Receiver,
-    job: Option<StatementTask>,
-    engine: Arc<Engine>,
-    tag: String,
-}
-
-// === impl RowStream ===
-
-impl RowStream {
-    fn new(pipe: OwnedFd, job: StatementTask, context: &ResponseContext) -> io::Result<Self> {
-        let pipe = pipe::Receiver::from_owned_fd(pipe)?;
-        let (engine, tag) = (Arc::clone(&context.engine), context.tag.clone());
-        Ok(Self {
-            pipe,
-            job: Some(job),
-            engine,
-            tag,
-        })
-    }
-
-    /// Appends the bytes that the query has written; returns zero at its end. A pipe's only error
-    /// is being closed.
-    async fn read(&mut self, buffer: &mut BytesMut) -> usize {
-        buffer.reserve(READ_BYTES);
-        self.pipe.read_buf(buffer).await.unwrap_or(0)
-    }
-
-    async fn end(mut self) -> Result<StatementEnded, Exception> {
-        match self.job.take() {
-            Some(job) => join_statement(job).await,
-            None => Err(Exception::new(
-                1002,
-                "The statement has already ended",
-                "UNKNOWN_EXCEPTION",
-            )),
-        }
-    }
-}
-
-impl Drop for RowStream {
-    fn drop(&mut self) {
-        let Some(mut job) = self.job.take() else {
-            return;
-        };
-        let (engine, tag) = (Arc::clone(&self.engine), std::mem::take(&mut self.tag));
-        tokio::spawn(async move {
-            // The query may not yet be in the engine's list when it is looked for, so ask until it
-            // has ended.
-            loop {
-                let (engine, tag) = (Arc::clone(&engine), tag.clone());
-                let _ = tokio::task::spawn_blocking(move || engine.kill(&tag)).await;
-                if timeout(Duration::from_millis(500), &mut job).await.is_ok() {
-                    return;
-                }
-            }
-        });
-    }
-}
-
-/// Waits for a statement's thread and returns its result.
-pub(crate) async fn join_statement(job: StatementTask) -> Result<StatementEnded, Exception> {
-    job.await.unwrap_or_else(|error| {
-        Err(Exception::new(
-            1001,
-            &format!("The statement's thread ended early: {error}"),
-            "STD_EXCEPTION",
-        ))
-    })
 }
 
 /// Error response to a request that ran no statement.

@@ -11,17 +11,18 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::auth::Credentials;
 use crate::connections::{ConnectionGuard, Connections};
 use crate::engine::{Engine, PreparedEngine};
 use crate::held_bytes::{HELD_BYTES_MAX, HeldBytes, REQUEST_BYTES_MAX};
-use crate::http::{STATEMENTS_MAX, ServerState};
+use crate::http::ServerState;
 use crate::request::SEND_MAX_DEFAULT;
 use crate::send_limit::{SendLimit, SendLimited};
 use crate::session::Sessions;
+use crate::statement_slots::{STATEMENTS_MAX, StatementSlots};
 use crate::{EngineError, EngineOptions};
 
 /// Time that running statements have to finish once shutdown begins.
@@ -74,7 +75,7 @@ pub fn run(
             engine: Arc::clone(&engine),
             sessions: Sessions::default(),
             credentials,
-            statement_slots: Arc::new(Semaphore::new(STATEMENTS_MAX)),
+            statement_slots: StatementSlots::default(),
             held_bytes: HeldBytes::new(HELD_BYTES_MAX),
             request_bytes: HeldBytes::new(REQUEST_BYTES_MAX),
         });

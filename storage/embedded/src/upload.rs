@@ -3,23 +3,27 @@
 //! The end of the body is a message of its own: a channel that closes without it means that the
 //! client disconnected or the body was cut, and the reader must not take it for complete.
 
+use std::fmt::Display;
 use std::io::{self, Read};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
+use http_body::Body;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::blocks::BlockReader;
 use crate::exception::Exception;
 use crate::held_bytes::HeldBytes;
+use crate::statement_slots::KEPT_WAITING_MAX;
 
 /// Chunks waiting for the reader; hyper's are at most some 400 kB each.
 const CHUNKS_MAX: usize = 8;
 /// Longest pause of a client that sends a body, a server's default of `http_receive_timeout`.
 const IDLE_MAX: Duration = Duration::from_secs(30);
+/// Bytes that a client has to send in [`KEPT_WAITING_MAX`] if others wait for its statement's slot.
+const PACE_BYTES: usize = 64 << 10;
 /// Bytes of a refused body that are read and discarded, so that its sender gets to read the
 /// response.
 const DRAIN_BYTES_MAX: u64 = 256 << 20;
@@ -43,6 +47,14 @@ pub(crate) struct Upload {
 /// Sending end of a body.
 pub(crate) struct UploadSender(mpsc::Sender<UploadChunk>);
 
+/// Pace of a client: the time in which it sent its last bytes, up to [`PACE_BYTES`] of them. The
+/// time in which the statement keeps the client waiting does not count.
+#[derive(Default)]
+struct Pace {
+    waited: Duration,
+    bytes: usize,
+}
+
 pub(crate) fn channel() -> (UploadSender, Upload) {
     let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
     (
@@ -58,25 +70,15 @@ pub(crate) fn channel() -> (UploadSender, Upload) {
 // === impl UploadSender ===
 
 impl UploadSender {
-    /// Forwards the body, waiting while the channel is full; returns at its end or when nobody
-    /// reads any more.
-    pub(crate) async fn pump(self, mut body: Incoming) {
+    /// Forwards the body, waiting while the channel is full; returns at its end, when nobody reads
+    /// any more, or when the client is slow and the statement `gives_up`.
+    pub(crate) async fn pump<B>(self, mut body: B, gives_up: impl Fn() -> bool)
+    where
+        B: Body<Data = Bytes, Error: Display> + Unpin,
+    {
+        let mut pace = Pace::default();
         loop {
-            let chunk = match timeout(IDLE_MAX, body.frame()).await {
-                Ok(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => UploadChunk::Data(data),
-                    Err(_trailers) => continue,
-                },
-                Ok(None) => UploadChunk::End,
-                Ok(Some(Err(error))) => UploadChunk::Failed(network_error(&format!(
-                    "the request's body was cut: {error}"
-                ))),
-                Err(_elapsed) => UploadChunk::Failed(Exception::new(
-                    209,
-                    "Timeout exceeded while receiving the request's body",
-                    "SOCKET_TIMEOUT",
-                )),
-            };
+            let chunk = pace.next(&mut body, &gives_up).await;
             let last = !matches!(chunk, UploadChunk::Data(_));
             if self.0.send(chunk).await.is_err() {
                 if !last {
@@ -91,7 +93,60 @@ impl UploadSender {
     }
 }
 
-async fn drain(mut body: Incoming) {
+// === impl Pace ===
+
+impl Pace {
+    /// Waits for the next part of a body.
+    async fn next<B>(&mut self, body: &mut B, gives_up: &impl Fn() -> bool) -> UploadChunk
+    where
+        B: Body<Data = Bytes, Error: Display> + Unpin,
+    {
+        let mut idle = Duration::ZERO;
+        loop {
+            let begun = Instant::now();
+            let received = timeout(KEPT_WAITING_MAX, body.frame()).await;
+            let waited = begun.elapsed();
+            idle += waited;
+            let data = match received {
+                Ok(Some(Ok(frame))) => frame.into_data().ok(),
+                Ok(Some(Err(error))) => {
+                    let message = format!("the request's body was cut: {error}");
+                    return UploadChunk::Failed(network_error(&message));
+                }
+                Ok(None) => return UploadChunk::End,
+                Err(_) if idle >= IDLE_MAX => {
+                    let message = "Timeout exceeded while receiving the request's body";
+                    return UploadChunk::Failed(Exception::new(209, message, "SOCKET_TIMEOUT"));
+                }
+                Err(_) => None,
+            };
+            if self.is_slow(waited, data.as_ref().map_or(0, Bytes::len)) && gives_up() {
+                let message =
+                    "Too many simultaneous queries: others wait while this body is sent slowly";
+                let name = "TOO_MANY_SIMULTANEOUS_QUERIES";
+                return UploadChunk::Failed(Exception::new(202, message, name));
+            }
+            if let Some(data) = data {
+                return UploadChunk::Data(data);
+            }
+        }
+    }
+
+    /// Counts bytes that came after this time; returns true if the client is slow.
+    fn is_slow(&mut self, waited: Duration, bytes: usize) -> bool {
+        self.waited += waited;
+        self.bytes += bytes;
+        if self.bytes >= PACE_BYTES {
+            *self = Self::default();
+        }
+        self.waited >= KEPT_WAITING_MAX
+    }
+}
+
+async fn drain<B>(mut body: B)
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     let mut drained = 0;
     while let Ok(Some(Ok(frame))) = timeout(IDLE_MAX, body.frame()).await {
         drained += frame.data_ref().map_or(0, |data| data.len() as u64);
@@ -174,4 +229,63 @@ pub(crate) fn from_io(error: &io::Error) -> Exception {
                 "CANNOT_DECOMPRESS",
             )
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body::Frame;
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, ready};
+    use tokio::time::{Sleep, sleep};
+
+    /// Body without an end, of so many bytes each second.
+    struct Trickle {
+        bytes: usize,
+        timer: Pin<Box<Sleep>>,
+    }
+
+    impl Body for Trickle {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            ready!(self.timer.as_mut().poll(context));
+            let next = Instant::now() + Duration::from_secs(1);
+            self.timer.as_mut().reset(next);
+            Poll::Ready(Some(Ok(Frame::data(vec![0_u8; self.bytes].into()))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_sent_slowly_ends_while_others_wait_for_its_slot() {
+        for (bytes, others_wait, code) in [
+            (1, true, Some(202)),
+            (8 << 10, true, Some(202)),
+            (32 << 10, true, None),
+            (1, false, None),
+        ] {
+            let (sender, mut upload) = channel();
+            let body = Trickle {
+                bytes,
+                timer: Box::pin(sleep(Duration::ZERO)),
+            };
+            let read = async {
+                loop {
+                    match upload.chunks.recv().await {
+                        Some(UploadChunk::Data(_)) => {}
+                        Some(UploadChunk::Failed(exception)) => return exception.code,
+                        Some(UploadChunk::End) | None => return 0,
+                    }
+                }
+            };
+            let both = async { tokio::join!(sender.pump(body, || others_wait), read).1 };
+            let ended = timeout(Duration::from_secs(120), both).await;
+            assert_eq!(ended.ok(), code, "{bytes} {others_wait}");
+        }
+    }
 }

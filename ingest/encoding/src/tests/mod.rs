@@ -3,6 +3,7 @@
 
 mod blocks;
 mod parts;
+mod tries;
 
 use crate::*;
 use ::base64::Engine;

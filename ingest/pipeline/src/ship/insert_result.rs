@@ -15,8 +15,8 @@ pub enum InsertResult {
     /// Nothing was sent that could have been stored, and the server restarted: its new boot id is
     /// recorded before the rows are sent.
     Restarted,
-    /// Some of the rows are stored, and others are not: the batch is halved, and each half looked
-    /// up.
+    /// Some of the rows are stored and others are not, or the rows are in doubt and not all of them
+    /// can be read: the batch is halved, and each half looked up before it is sent.
     Parted,
     /// The rows are absent, as ClickHouse cannot read them: the batch is halved, or the rows become
     /// dead letters if it cannot be.
@@ -31,8 +31,9 @@ pub enum InsertResult {
     /// Unknown whether the rows are stored, and trying again does not help: they become dead
     /// letters, section by section.
     Unknowable(InsertError),
-    /// The rows can no longer be read, and no earlier try is known to have stored them: the batch
-    /// is halved down to sections, and what can be read of each is sent.
+    /// Not all of the rows can be read or told apart, and no earlier try is known to have stored
+    /// them. The batch is halved and each half sent: down to a section, of which all rows that can
+    /// be read are sent together, or, of a part of one, down to rows that can all be read, or none.
     Lost(String),
 }
 

@@ -6,7 +6,7 @@ use millrace_rows::{RowKey, Table};
 use std::cmp::Reverse;
 
 /// Key of a row, and its version if it is an event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyedRow {
     pub key: RowKey,
     pub version: Option<EventVersion>,

@@ -8,11 +8,12 @@
 
 use super::event_search::proven_rows;
 use super::insert_batch::RowRange;
+use super::row_keys::KeyedRow;
 use super::rows::Layout;
 use super::section::{InsertKey, Section};
 use millrace_blocks::decompress_sound;
 use millrace_clickhouse::INSERT_BYTES_MAX;
-use millrace_rows::{Micros, RowKey, Table};
+use millrace_rows::{Micros, Table};
 
 /// Upper bound of a section's bytes: a larger one is not ours.
 const SECTION_BYTES_MAX: usize = 2 * INSERT_BYTES_MAX as usize;
@@ -21,10 +22,17 @@ const SECTION_BYTES_MAX: usize = 2 * INSERT_BYTES_MAX as usize;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Salvaged {
     pub bytes: Vec<u8>,
+    /// Rows in `bytes`.
+    pub rows: Vec<KeyedRow>,
+    /// Other rows of the section that could be read.
+    pub others: Vec<KeyedRow>,
+}
+
+impl Salvaged {
     /// Number of rows.
-    pub rows: u64,
-    /// Keys of the rows.
-    pub keys: Vec<RowKey>,
+    pub fn count(&self) -> u64 {
+        self.rows.len() as u64
+    }
 }
 
 /// Returns the whole rows of a damaged section, in their order; `None` if there are none, or cannot
@@ -41,7 +49,8 @@ pub fn salvage<S>(
     let moments: Vec<Micros> = section.keys.iter().map(|key| key.received_at).collect();
     let sound = decompress_sound(blocks, SECTION_BYTES_MAX);
     let (all, last) = (section.rows as usize, sound.stretches.len() - 1);
-    let (mut bytes, mut keys, mut count) = (Vec::new(), Vec::<RowKey>::new(), 0);
+    let (mut bytes, mut count) = (Vec::new(), 0);
+    let (mut found, mut others) = (Vec::<KeyedRow>::new(), Vec::<KeyedRow>::new());
     for (nth, stretch) in sound.stretches.iter().enumerate() {
         let span = match nth {
             0 => Some(0..stretch.len()),
@@ -64,18 +73,21 @@ pub fn salvage<S>(
         };
         for (row, place) in rows.into_iter().zip(0..) {
             let place = first.map(|first| first + place);
+            let keyed = row.keyed();
             if range.is_none_or(|range| place.is_some_and(|place| range.contains(place))) {
                 bytes.extend_from_slice(known.get(row.bytes).unwrap_or_default());
-                keys.push(row.key?);
+                found.push(keyed?);
+            } else {
+                others.extend(keyed);
             }
         }
     }
     // More rows than the section had: then something was mistaken for a row.
-    let fits = !keys.is_empty() && count <= all;
+    let fits = !found.is_empty() && count <= all;
     fits.then_some(Salvaged {
         bytes,
-        rows: keys.len() as u64,
-        keys,
+        rows: found,
+        others,
     })
 }
 
@@ -85,12 +97,16 @@ mod tests {
     use crate::ship::section::SectionPosition;
     use millrace_blocks::Compressor;
     use millrace_log::Position;
-    use millrace_rows::{EventRow, Month, ProjectId};
+    use millrace_rows::{EventRow, Month, ProjectId, RowKey};
     use uuid::Uuid;
 
     const NOVEMBER: i64 = 1_795_132_800_000_000;
     /// Bytes of rows in a block.
     const BLOCK_ROWS_BYTES: usize = 64 << 10;
+
+    fn keys_of(rows: &[KeyedRow]) -> Vec<RowKey> {
+        rows.iter().map(|row| row.key).collect()
+    }
 
     #[test]
     fn whole_rows_of_many_requests_are_read_behind_damage() {
@@ -141,17 +157,24 @@ mod tests {
                 (0..1_000).filter(|&row| ends[row + 1] <= gone.start || ends[row] >= gone.end);
             let whole: Vec<RowKey> = whole.map(|row| keys[row]).collect();
             let salvaged = salvage(&key, &section, &damaged, None).unwrap();
-            assert_eq!(salvaged.keys, whole, "block {nth}");
+            assert_eq!(keys_of(&salvaged.rows), whole, "block {nth}");
+            assert!(salvaged.rows.iter().all(|row| row.version.is_some()));
             // Each row is in one half, and in the right one.
             let places = (0..1_000).filter(|row| whole.contains(&keys[*row as usize]));
             let places: Vec<u32> = places.collect();
             for (from, to) in [(0, 500), (500, 1_000), (0, 1), (999, 1_000)] {
                 let range = RowRange { from, to };
                 let found = salvage(&key, &section, &damaged, Some(range));
-                let found = found.map_or(Vec::new(), |it| it.keys);
-                let wanted = places.iter().filter(|place| (from..to).contains(*place));
-                let wanted: Vec<RowKey> = wanted.map(|place| keys[*place as usize]).collect();
-                assert_eq!(found, wanted, "block {nth}, rows {from} to {to}");
+                let found = found.map(|it| (keys_of(&it.rows), keys_of(&it.others)));
+                let (wanted, others): (Vec<u32>, Vec<u32>) = places
+                    .iter()
+                    .copied()
+                    .partition(|place| (from..to).contains(place));
+                let of = |places: &[u32]| -> Vec<RowKey> {
+                    places.iter().map(|place| keys[*place as usize]).collect()
+                };
+                let expected = (!wanted.is_empty()).then(|| (of(&wanted), of(&others)));
+                assert_eq!(found, expected, "block {nth}, rows {from} to {to}");
             }
         }
     }

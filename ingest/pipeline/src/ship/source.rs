@@ -43,12 +43,20 @@ pub struct Payload {
     pub lookup: RowLookup,
 }
 
-/// Reason why a batch's bytes cannot be read.
+/// Reason why a batch has no payload.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
     /// The disk fails; trying again may help.
     #[error(transparent)]
     Read(ReadError),
+    /// Trying again does not help.
+    #[error(transparent)]
+    Unusable(#[from] UnusableRows),
+}
+
+/// Permanent reason why rows cannot be sent as they are wanted.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableRows {
     /// The bytes are no longer what was appended, and will not be again.
     #[error("{reason}")]
     Damaged {
@@ -93,8 +101,7 @@ impl Payload {
         let table = self.batch.key.table();
         let (packed, lookup) = match read(&self.log, &self.batch.sections) {
             Ok(blocks) => {
-                let rows = unpacked(&blocks)
-                    .map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
+                let rows = unpacked_rows(&blocks)?;
                 let cut = cut(&self.batch.key.insert_target, &rows, Some(range))?;
                 let lookup = lookup_of(table, cut.rows, cut.others);
                 (packed(cut.bytes), lookup)
@@ -102,8 +109,7 @@ impl Payload {
             Err(error @ ReadError::Corrupt { .. }) => {
                 let salvaged = self.salvaged(range, &error)?;
                 self.is_salvaged = true;
-                let rows = salvaged.keys.into_iter().map(KeyedRow::from);
-                let lookup = lookup_of(table, rows.collect(), Vec::new());
+                let lookup = lookup_of(table, salvaged.rows, salvaged.others);
                 (packed(&salvaged.bytes), lookup)
             }
             Err(error) => return Err(PayloadError::Read(error)),
@@ -122,12 +128,13 @@ impl Payload {
         let section = self.batch.sections.first();
         let salvaged = section
             .and_then(|section| salvage(&self.batch.key, section, &blocks.concat(), Some(range)));
-        let sound_rows = salvaged.as_ref().map_or(0, |it| it.rows);
-        let whole = salvaged.filter(|it| it.rows == range.rows());
-        whole.ok_or_else(|| PayloadError::Damaged {
+        let sound_rows = salvaged.as_ref().map_or(0, Salvaged::count);
+        let whole = salvaged.filter(|it| it.count() == range.rows());
+        let damaged = || UnusableRows::Damaged {
             reason: error.to_string(),
             sound_rows,
-        })
+        };
+        Ok(whole.ok_or_else(damaged)?)
     }
 }
 
@@ -147,9 +154,11 @@ fn all_rows(log: &LogHandle, batch: &InsertBatch<FrameSection>) -> Result<RowLoo
         let of_header = section.keys.iter().copied().map(KeyedRow::from);
         match keys_of(log, &batch.key.insert_target, section) {
             Ok(found) if !found.is_empty() => rows.extend(found),
-            Err(PayloadError::Read(error)) => return Err(PayloadError::Read(error)),
-            Ok(_) | Err(PayloadError::Damaged { .. }) => rows.extend(of_header),
-            Err(PayloadError::Uncuttable(_)) => {
+            Err(error @ PayloadError::Read(_)) => return Err(error),
+            Ok(_) | Err(PayloadError::Unusable(UnusableRows::Damaged { .. })) => {
+                rows.extend(of_header);
+            }
+            Err(PayloadError::Unusable(UnusableRows::Uncuttable(_))) => {
                 is_cuttable = false;
                 rows.extend(of_header);
             }
@@ -169,7 +178,7 @@ fn keys_of(
     section: &Section<FrameSection>,
 ) -> Result<Vec<KeyedRow>, PayloadError> {
     let blocks = read(log, std::slice::from_ref(section)).map_err(read_error)?;
-    let rows = unpacked(&blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
+    let rows = unpacked_rows(&blocks)?;
     Ok(cut(insert_target, &rows, None)?.rows)
 }
 
@@ -314,16 +323,18 @@ pub fn unpacked(blocks: &[Bytes]) -> Result<Vec<u8>, BlockError> {
     Ok(rows)
 }
 
-/// Checks that the rows of a section can be told apart.
+/// Decompresses the rows in blocks whose checksums fit.
+fn unpacked_rows(blocks: &[Bytes]) -> Result<Vec<u8>, UnusableRows> {
+    unpacked(blocks).map_err(|error| UnusableRows::Uncuttable(error.to_string()))
+}
+
+/// Checks that the rows of a section that is not damaged can be told apart.
 ///
 /// # Errors
-/// If they cannot, with the reason.
-pub fn check_cuttable(insert_target: &str, blocks: &[Bytes]) -> Result<(), PayloadError> {
-    // Of blocks that are damaged by now, halves take the rows that can be read.
-    let Ok(rows) = unpacked(blocks) else {
-        return Ok(());
-    };
-    cut(insert_target, &rows, None).map(|_| ())
+/// If they cannot, with the reason: the blocks do not decompress although their checksums fit, the
+/// table has columns that this version does not know, or the bytes are no rows of these columns.
+pub fn check_cuttable(insert_target: &str, blocks: &[Bytes]) -> Result<(), UnusableRows> {
+    cut(insert_target, &unpacked_rows(blocks)?, None).map(|_| ())
 }
 
 struct CutRows<'a> {
@@ -337,8 +348,8 @@ fn cut<'a>(
     insert_target: &str,
     bytes: &'a [u8],
     range: Option<RowRange>,
-) -> Result<CutRows<'a>, PayloadError> {
-    let uncuttable = |reason: String| PayloadError::Uncuttable(reason);
+) -> Result<CutRows<'a>, UnusableRows> {
+    let uncuttable = |reason: String| UnusableRows::Uncuttable(reason);
     let layout = Layout::of(insert_target)
         .ok_or_else(|| uncuttable(format!("`{insert_target}` has unknown columns")))?;
     let rows = layout
@@ -363,10 +374,10 @@ fn cut<'a>(
 
 fn read_error(error: ReadError) -> PayloadError {
     match error {
-        ReadError::Corrupt { .. } => PayloadError::Damaged {
+        ReadError::Corrupt { .. } => PayloadError::Unusable(UnusableRows::Damaged {
             reason: error.to_string(),
             sound_rows: 0,
-        },
+        }),
         _ => PayloadError::Read(error),
     }
 }

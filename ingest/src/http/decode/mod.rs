@@ -9,7 +9,7 @@ use crate::admission::budget::Share;
 use crate::offload::{ON_CORE_SENT_BYTES_MAX, OffloadSlot};
 use millrace_encoding::{
     BodyBuf, BodyDecodeError, BodyDecoder, Boundary, Buffers, DecodeLimits, Decoder, Encoding,
-    Expansion, Hints, keys_at_beginning, said_bytes,
+    Expansion, Hints, keys_at_beginning,
 };
 use millrace_parse::{ApiError, KeyLookup};
 use offloaded::{Tried, decode_offloaded};
@@ -142,8 +142,7 @@ impl EncodedPayload {
         }
     }
 
-    /// Limits of the next try, of a body that was too large for those `tried`: what it is likely to
-    /// decode to, and then all that it may, the memory of which would do for many other bodies.
+    /// Limits of the next try, of a payload that was too large for those `tried`.
     fn next_limits(
         &self,
         expansion: &Expansion,
@@ -154,12 +153,7 @@ impl EncodedPayload {
         if self.hints.form || !matches!(self.kind, PayloadKind::Body) {
             return limits;
         }
-        let encoding = self.encoding();
-        let said = said_bytes(encoding, &self.bytes);
-        match expansion.likely_bytes_max(encoding, limits, said) {
-            Some(likely) if likely > tried.of(encoding) => limits.at_most(likely),
-            _ => limits,
-        }
+        expansion.next_limits(self.encoding(), &self.bytes, tried, limits)
     }
 
     /// Bytes of memory that it takes to decode it within these limits.

@@ -23,13 +23,19 @@ pub struct PhaseReport {
     /// Kind of the phase. JSON reports call it `weather`.
     #[serde(rename = "weather")]
     pub kind: PhaseKind,
-    /// True for an attack beyond those asked for: it shows that somebody is served, and bounds on
-    /// time and refusals do not count it.
-    pub is_extra: bool,
     /// Latencies of single events.
     pub singles: Latency,
     /// Latencies of batches.
     pub batches: Latency,
+}
+
+impl PhaseReport {
+    /// Returns true for an attack beyond those asked for: it shows that somebody is served, and
+    /// bounds on time and refusals do not count it.
+    #[must_use]
+    pub fn is_extra(&self) -> bool {
+        self.kind == PhaseKind::ExtraAttack
+    }
 }
 
 /// Responses to one kind of requests.
@@ -66,7 +72,6 @@ impl GoodTenant<'_> {
         let singles = singles.map_err(|_| anyhow!("a load panicked"))??;
         Ok(PhaseReport {
             kind,
-            is_extra: false,
             singles: self.judged("single events", &singles),
             batches: self.judged("batches", &batches?),
         })

@@ -9,6 +9,7 @@
 //! | [`member`] | plugins that break parsers, records up to every limit, lists that nobody reads |
 //! | [`names`] | terminal control characters in every field of destinations, domains and others |
 //! | [`fields`] | the same in every text field of every operation's body, by the API's document |
+//! | [`parameters`] | the same as value and in the name of every query parameter of that document |
 //! | [`operations`] | every operation of the API's document, on existing records, with random bodies |
 //! | [`analyst`] | statements that ClickHouse's password must not allow, and reads that it may |
 //!
@@ -24,6 +25,7 @@ mod ids;
 mod member;
 mod names;
 mod operations;
+mod parameters;
 mod sample;
 mod schema_values;
 mod sender;

@@ -5,6 +5,7 @@
 
 use super::context::AttackContext;
 use super::ids::Ids;
+use super::sample::resolved;
 use super::schema_values::{DEPTH_MAX, random_value};
 use crate::attack::findings::is_judged;
 use rand::RngExt;
@@ -28,13 +29,13 @@ const SPARED: [&str; 5] = [
 
 /// An operation of the API's document.
 #[derive(Debug)]
-struct Operation {
-    method: String,
-    path: String,
+pub(super) struct Operation {
+    pub(super) method: String,
+    pub(super) path: String,
     /// Schema of the request body; null if there is none.
     body: Value,
     /// Names and schemas of the query parameters.
-    parameters: Vec<(String, Value)>,
+    pub(super) parameters: Vec<(String, Value)>,
 }
 
 /// Owner of the records that a request names, and the organization in its path.
@@ -84,7 +85,10 @@ pub(super) async fn all(context: Arc<AttackContext>, mut rng: StdRng) {
     }
 }
 
-fn operations(document: &Value) -> Vec<Operation> {
+/// Operations of the API's document, without those that would end the attack.
+pub(super) fn operations(document: &Value) -> Vec<Operation> {
+    let shared = document.pointer("/components/parameters");
+    let shared = shared.unwrap_or(&Value::Null);
     let paths = document.pointer("/paths").and_then(Value::as_object);
     let mut operations = Vec::new();
     for (path, methods) in paths.into_iter().flatten() {
@@ -97,19 +101,21 @@ fn operations(document: &Value) -> Vec<Operation> {
                 method: method.to_uppercase(),
                 path: path.clone(),
                 body: body.cloned().unwrap_or_default(),
-                parameters: parameters(operation),
+                parameters: parameters(shared, operation),
             });
         }
     }
     operations
 }
 
-/// Names and schemas of an operation's query parameters.
-fn parameters(operation: &Value) -> Vec<(String, Value)> {
+/// Names and schemas of an operation's query parameters, of which `shared` has those that it only
+/// refers to.
+fn parameters(shared: &Value, operation: &Value) -> Vec<(String, Value)> {
     let all = operation.pointer("/parameters").and_then(Value::as_array);
     let of_query = all
         .into_iter()
         .flatten()
+        .map(|it| resolved(shared, it))
         .filter(|it| it.pointer("/in") == Some(&Value::from("query")));
     of_query
         .filter_map(|it| {
@@ -194,11 +200,18 @@ mod tests {
                 "post": {"requestBody": {"content": {"application/json": {"schema":
                     {"$ref": "#/components/schemas/A"}}}}},
                 "get": {"parameters": [
-                    {"in": "query", "name": "limit", "schema": {"type": "integer"}},
+                    {"$ref": "#/components/parameters/Limit"},
+                    {"$ref": "#/components/parameters/RequestId"},
                     {"in": "path", "name": "id", "schema": {"type": "string"}},
                 ]},
             }},
-            "components": {"schemas": {"A": {"properties": {"name": {"type": "string"}}}}},
+            "components": {
+                "schemas": {"A": {"properties": {"name": {"type": "string"}}}},
+                "parameters": {
+                    "Limit": {"in": "query", "name": "limit", "schema": {"type": "integer"}},
+                    "RequestId": {"in": "header", "name": "X-Request-Id"},
+                },
+            },
         });
         let all = operations(&document);
         assert_eq!(all.len(), 2);

@@ -1,7 +1,7 @@
 //! Table of the attacking tasks, by name.
 
 use super::context::AttackContext;
-use super::{analyst, capture, exports, fields, member, names, operations, sender};
+use super::{analyst, capture, exports, fields, member, names, operations, parameters, sender};
 use crate::attack::findings::Outcomes;
 use rand::rngs::StdRng;
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ const BOMBS: [Proof; 11] = [
 ];
 
 /// All attacking tasks.
-pub(super) const TASKS: [Task; 24] = [
+pub(super) const TASKS: [Task; 25] = [
     times(
         "bombs",
         2,
@@ -207,6 +207,11 @@ pub(super) const TASKS: [Task; 24] = [
         "fields",
         |context, rng, _| Box::pin(fields::all(context, rng)),
         &[("hostile texts in every field", &["400"])],
+    ),
+    once(
+        "parameters",
+        |context, rng, _| Box::pin(parameters::all(context, rng)),
+        &[("hostile texts in query parameters", &["200"])],
     ),
     times(
         "operations",

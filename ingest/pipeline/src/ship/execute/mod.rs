@@ -4,6 +4,8 @@ mod salvage;
 #[cfg(test)]
 mod tests;
 
+pub use salvage::DamagedPlaces;
+
 use super::attribution::{FailureHistory, StoredCounts};
 use super::backoff::pauses;
 use super::blocking::run_blocking;
@@ -15,7 +17,7 @@ use super::plan::BatchId;
 use super::retries::{DeliveryStage, Retries};
 use super::section::SectionPosition;
 use super::sink::Sink;
-use super::source::{self, Payload, PayloadError};
+use super::source::{self, Payload, PayloadError, UnusableRows};
 use bytes::Bytes;
 use metrics::{counter, histogram};
 use millrace_clickhouse::InsertError;
@@ -41,6 +43,13 @@ pub struct InsertContext<K> {
     pub dead_letters: DeadLetters,
     pub retries: Retries,
     pub stored_counts: StoredCounts,
+    pub damaged_places: DamagedPlaces,
+}
+
+/// Blocks of a section as they lie in the log.
+struct LoggedBlocks {
+    blocks: Vec<Bytes>,
+    is_damaged: bool,
 }
 
 impl<K: Sink> InsertContext<K> {
@@ -125,12 +134,16 @@ impl<K: Sink> InsertContext<K> {
         error: InsertError,
         is_proven: bool,
     ) -> InsertResult {
-        let blocks: Vec<Bytes> = match cut {
-            Some(cut) => vec![cut],
+        let LoggedBlocks { blocks, is_damaged } = match cut {
+            Some(cut) => LoggedBlocks {
+                blocks: vec![cut],
+                is_damaged: false,
+            },
             None => self.whole(batch).await,
         };
         let mut is_whole = batch.halves().is_none();
-        if batch.sections.len() == 1 && batch.range.is_none() {
+        // Of a section that is damaged by now, halves take the rows that can be read.
+        if batch.sections.len() == 1 && batch.range.is_none() && !is_damaged {
             // A section whose rows cannot be told apart is dead-lettered as it is.
             is_whole |= source::check_cuttable(&batch.key.insert_target, &blocks).is_err();
         }
@@ -152,35 +165,33 @@ impl<K: Sink> InsertContext<K> {
         self.give_up(batch, blocks, error.code, error.message).await
     }
 
-    /// Reads the payload of a batch; an error is permanent.
+    /// Reads the payload of a batch, again and again while the disk fails.
     async fn payload(
         &self,
         batch: &Arc<InsertBatch<FrameSection>>,
-    ) -> Result<Payload, PayloadError> {
+    ) -> Result<Payload, UnusableRows> {
         let (log, batch) = (self.log.clone(), Arc::clone(batch));
         retry_forever("the log cannot be read", move || {
             match Payload::of(&log, &batch) {
+                Ok(payload) => Ok(Ok(payload)),
+                Err(PayloadError::Unusable(error)) => Ok(Err(error)),
                 Err(PayloadError::Read(error)) => Err(error.to_string()),
-                read => Ok(read),
             }
         })
         .await
     }
 
-    /// Settles a batch whose payload cannot be made, for a permanent reason.
+    /// Settles a batch whose payload cannot be made.
     async fn unreadable(
         &self,
         batch: &Arc<InsertBatch<FrameSection>>,
-        error: PayloadError,
+        error: UnusableRows,
     ) -> InsertResult {
         match error {
-            PayloadError::Damaged { reason, sound_rows } => {
+            UnusableRows::Damaged { reason, sound_rows } => {
                 self.damaged_part(batch, sound_rows, reason).await
             }
-            PayloadError::Uncuttable(_) | PayloadError::Read(_) => {
-                self.give_up(batch, Vec::new(), None, error.to_string())
-                    .await
-            }
+            UnusableRows::Uncuttable(reason) => self.give_up(batch, Vec::new(), None, reason).await,
         }
     }
 
@@ -201,7 +212,7 @@ impl<K: Sink> InsertContext<K> {
         };
         // The sent blocks, or else the whole section as it lies in the log, or else nothing.
         let blocks = if blocks.is_empty() {
-            self.whole(batch).await
+            self.whole(batch).await.blocks
         } else {
             blocks
         };
@@ -246,19 +257,23 @@ impl<K: Sink> InsertContext<K> {
 
     /// Reads the only section of a batch as it lies in the log, damaged or not; empty if there are
     /// several.
-    async fn whole(&self, batch: &Arc<InsertBatch<FrameSection>>) -> Vec<Bytes> {
+    async fn whole(&self, batch: &Arc<InsertBatch<FrameSection>>) -> LoggedBlocks {
         if batch.sections.len() != 1 {
-            return Vec::new();
+            return LoggedBlocks {
+                blocks: Vec::new(),
+                is_damaged: false,
+            };
         }
         let (log, batch) = (self.log.clone(), Arc::clone(batch));
         retry_forever("the log cannot be read", move || {
-            match source::read(&log, &batch.sections) {
-                Ok(blocks) => Ok(blocks),
+            let (blocks, is_damaged) = match source::read(&log, &batch.sections) {
                 Err(ReadError::Corrupt { .. }) => {
-                    source::read_unproven(&log, &batch.sections).map_err(|error| error.to_string())
+                    (source::read_unproven(&log, &batch.sections), true)
                 }
-                Err(error) => Err(error.to_string()),
-            }
+                read => (read, false),
+            };
+            let blocks = blocks.map_err(|error| error.to_string())?;
+            Ok(LoggedBlocks { blocks, is_damaged })
         })
         .await
     }

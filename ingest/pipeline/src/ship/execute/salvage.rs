@@ -8,7 +8,7 @@ use crate::ship::insert_batch::InsertBatch;
 use crate::ship::insert_result::InsertResult;
 use crate::ship::plan::BatchId;
 use crate::ship::retries::DeliveryStage;
-use crate::ship::row_lookup::RowLookup;
+use crate::ship::row_keys::lookup_of;
 use crate::ship::salvage::{Salvaged, salvage};
 use crate::ship::section::SectionPosition;
 use crate::ship::sink::Sink;
@@ -17,7 +17,21 @@ use metrics::counter;
 use millrace_blocks::Compressor;
 use millrace_clickhouse::{InsertError, InsertOutcome};
 use millrace_log::FrameSection;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Sections that were found damaged since the start: each is counted and logged once, however many
+/// of its parts have damaged rows, and however often these are tried.
+#[derive(Debug, Default)]
+pub struct DamagedPlaces(Mutex<BTreeSet<SectionPosition>>);
+
+impl DamagedPlaces {
+    /// Adds a section; returns true if it is new.
+    fn add(&self, place: SectionPosition) -> bool {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        places.insert(place)
+    }
+}
 
 impl<K: Sink> InsertContext<K> {
     /// Dead-letters the only section of a batch as it lies in the log, then sends the rows that can
@@ -33,7 +47,7 @@ impl<K: Sink> InsertContext<K> {
             return InsertResult::Lost(reason);
         };
         let salvaged = self.keep_damaged(batch, section.position, reason).await;
-        let (rows, all) = (salvaged.as_ref().map_or(0, |it| it.rows), batch.rows());
+        let (rows, all) = (salvaged.as_ref().map_or(0, Salvaged::count), batch.rows());
         let sent = match salvaged {
             Some(salvaged) => match self.send_salvaged((id, stage), batch, &salvaged).await {
                 InsertResult::Stored => rows,
@@ -58,7 +72,7 @@ impl<K: Sink> InsertContext<K> {
             None => 0,
         };
         self.count_salvaged(sent);
-        self.count_damaged(all.saturating_sub(sent));
+        self.count_lost(all.saturating_sub(sent));
         InsertResult::DeadLettered
     }
 
@@ -81,7 +95,7 @@ impl<K: Sink> InsertContext<K> {
         if let Some(position) = batch.sections.first().map(|section| section.position) {
             self.keep_damaged(batch, position, reason).await;
         }
-        self.count_damaged(batch.rows());
+        self.count_lost(batch.rows());
         InsertResult::DeadLettered
     }
 
@@ -97,9 +111,9 @@ impl<K: Sink> InsertContext<K> {
             range: None,
             ..InsertBatch::clone(batch)
         });
-        let blocks = self.whole(&whole).await;
+        let blocks = self.whole(&whole).await.blocks;
         let salvaged = salvaged(&whole, blocks.concat()).await;
-        let (rows, all) = (salvaged.as_ref().map_or(0, |it| it.rows), whole.rows());
+        let (rows, all) = (salvaged.as_ref().map_or(0, Salvaged::count), whole.rows());
         // Of a part, rows between two damaged places can be read, and have no known place.
         let sent = if batch.range.is_some() {
             ""
@@ -109,14 +123,17 @@ impl<K: Sink> InsertContext<K> {
         let reason = format!("{reason}; {rows} of {all} rows can be read{sent}");
         let letter = dead_letter(&whole, position, &blocks, None, reason);
         let path = self.write_dead_letter(&letter).await;
-        tracing::error!(
-            rows = all,
-            salvaged = rows,
-            place = %position,
-            "rows are damaged in the log; their blocks are kept in {}: {}",
-            path.display(),
-            letter.reason
-        );
+        if self.damaged_places.add(position) {
+            counter!("millrace_log_damaged_total", "lane" => self.lane).increment(1);
+            tracing::error!(
+                rows = all,
+                salvaged = rows,
+                place = %position,
+                "rows are damaged in the log; their blocks are kept in {}: {}",
+                path.display(),
+                letter.reason
+            );
+        }
         salvaged
     }
 
@@ -125,9 +142,8 @@ impl<K: Sink> InsertContext<K> {
         counter!("millrace_insert_rows_salvaged_total", "lane" => self.lane).increment(rows);
     }
 
-    /// Counts a damaged place, and the rows that it cost.
-    fn count_damaged(&self, rows: u64) {
-        counter!("millrace_log_damaged_total", "lane" => self.lane).increment(1);
+    /// Counts rows that are damaged and were not stored.
+    fn count_lost(&self, rows: u64) {
         counter!("millrace_insert_rows_dead_lettered_total", "lane" => self.lane).increment(rows);
     }
 
@@ -152,7 +168,7 @@ impl<K: Sink> InsertContext<K> {
             table: batch.key.table(),
             month: batch.key.month,
             token: &token,
-            lookup: RowLookup::rows(salvaged.keys.clone(), &[]),
+            lookup: lookup_of(batch.key.table(), salvaged.rows.clone(), Vec::new()),
             body: &body,
             boot_id: batch.boot_id,
             // An earlier start may have sent them.

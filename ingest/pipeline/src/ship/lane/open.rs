@@ -7,7 +7,7 @@ use crate::ship::attribution::StoredCounts;
 use crate::ship::backoff::RetryBackoff;
 use crate::ship::checkpoint::Checkpoint;
 use crate::ship::dead_letters::DeadLetters;
-use crate::ship::execute::InsertContext;
+use crate::ship::execute::{DamagedPlaces, InsertContext};
 use crate::ship::options::ShipOptions;
 use crate::ship::plan::Plan;
 use crate::ship::retries::Retries;
@@ -52,6 +52,7 @@ impl<K: Sink> Shipper<K> {
                 dead_letters: DeadLetters::new(&options.dead_letters_dir),
                 retries,
                 stored_counts: StoredCounts::default(),
+                damaged_places: DamagedPlaces::default(),
             }),
             reader: Some(log.reader(plan.read_to())),
             plan,

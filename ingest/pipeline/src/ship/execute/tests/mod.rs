@@ -56,28 +56,37 @@ fn logged(dir: &Path) -> (Log, InsertBatch<FrameSection>) {
 
 /// A log with a frame of one section, and the section's insert batch.
 fn logged_rows(dir: &Path, rows: &[EventRow<'_>]) -> (Log, InsertBatch<FrameSection>) {
+    let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
+    for row in rows {
+        row.append_to(&mut bytes);
+    }
+    Compressor::new().compress_into(&bytes, &mut blocks);
+    logged_blocks(dir, (rows.len(), bytes.len()), &blocks)
+}
+
+/// A log with a frame of one section of these blocks, with the number of rows and their bytes.
+fn logged_blocks(
+    dir: &Path,
+    (rows, row_bytes): (usize, usize),
+    blocks: &[u8],
+) -> (Log, InsertBatch<FrameSection>) {
     let options = LogOptions {
         dir: dir.to_owned(),
         segment_bytes: 1 << 21,
         bytes_max: 1 << 30,
     };
     let (mut log, _) = Log::open(options, Arc::new(DiskFs)).unwrap();
-    let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
-    for row in rows {
-        row.append_to(&mut bytes);
-    }
-    Compressor::new().compress_into(&bytes, &mut blocks);
     let month = Month::of(DECEMBER);
     let header = SectionHeader {
         insert_target: Table::Events.insert_target().to_owned(),
         month: month.0,
-        rows: rows.len() as u32,
-        uncompressed_bytes: bytes.len() as u64,
+        rows: rows as u32,
+        uncompressed_bytes: row_bytes as u64,
         keys: vec![row().key().to_bytes()],
     };
     log.append(&[millrace_log::Section {
         header: &header,
-        blocks: &blocks,
+        blocks,
     }])
     .unwrap();
     log.sync().unwrap();
@@ -89,7 +98,7 @@ fn logged_rows(dir: &Path, rows: &[EventRow<'_>]) -> (Log, InsertBatch<FrameSect
             section: 0,
         },
         rows: header.rows,
-        row_bytes: bytes.len() as u64,
+        row_bytes: row_bytes as u64,
         keys: vec![row().key()],
         is_suspect: false,
         source: frame.sections[0].clone(),
@@ -137,6 +146,7 @@ async fn a_refused_row_is_dead_lettered_with_its_bytes_although_the_disk_fails_f
         dead_letters: DeadLetters::new(&dead_letters),
         retries: Retries::new(1).0,
         stored_counts: StoredCounts::default(),
+        damaged_places: DamagedPlaces::default(),
     };
     let result = Arc::new(context)
         .execute(0, Arc::new(batch), DeliveryStage::First)
@@ -184,6 +194,7 @@ fn failing(
         dead_letters: DeadLetters::new(dir.path().join("dead-letters")),
         retries: Retries::new(1).0,
         stored_counts: StoredCounts::default(),
+        damaged_places: DamagedPlaces::default(),
     });
     (dir, log, context, batch)
 }
@@ -262,6 +273,7 @@ async fn rows_of_an_unknown_table_are_dead_lettered_by_section_if_success_stays_
         dead_letters: DeadLetters::new(&dead_letters),
         retries: Retries::new(1).0,
         stored_counts: StoredCounts::default(),
+        damaged_places: DamagedPlaces::default(),
     };
     let result = Arc::new(context)
         .execute(0, Arc::new(batch), DeliveryStage::First)

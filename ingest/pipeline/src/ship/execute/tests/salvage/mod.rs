@@ -1,5 +1,7 @@
 //! Salvage of readable rows of a section that is damaged in the log.
 
+mod parts;
+
 use super::*;
 use millrace_blocks::decompress_into_vec;
 use millrace_clickhouse::{Body, EventVersion, PresenceCount, QueryError};
@@ -117,6 +119,7 @@ fn context(log: &Log, sink: &MemorySink, dead_letters: &Path) -> Arc<InsertConte
         dead_letters: DeadLetters::new(dead_letters),
         retries: Retries::new(1).0,
         stored_counts: StoredCounts::default(),
+        damaged_places: DamagedPlaces::default(),
     })
 }
 
@@ -207,6 +210,12 @@ fn damaged(dir: &Path, is_first: bool) -> (Log, InsertBatch<FrameSection>) {
         })
         .collect();
     let (log, batch) = logged_rows(dir, &rows);
+    damage(dir, &log, &batch, is_first);
+    (log, batch)
+}
+
+/// Damages the first or the last block of a batch's only section.
+fn damage(dir: &Path, log: &Log, batch: &InsertBatch<FrameSection>, is_first: bool) {
     let raw = source::read(&log.handle(), &batch.sections)
         .unwrap()
         .concat();
@@ -216,7 +225,6 @@ fn damaged(dir: &Path, is_first: bool) -> (Log, InsertBatch<FrameSection>) {
     let at = if is_first { 40 } else { raw.len() - 5 };
     file[start + at] ^= 1;
     std::fs::write(&segment, &file).unwrap();
-    (log, batch)
 }
 
 #[tokio::test(start_paused = true)]
@@ -357,49 +365,6 @@ async fn salvaged_rows_are_sent_once_whatever_crashes_between_two_tries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_of_a_damaged_section_are_halved_until_only_damaged_rows_are_dead_letters() {
-    for (is_first, in_doubt) in [(false, false), (true, false), (false, true), (true, true)] {
-        let dir = tempfile::tempdir().unwrap();
-        let (log, batch) = damaged(dir.path(), is_first);
-        let batch = InsertBatch {
-            boot_id: Some(Uuid::nil()),
-            ..batch
-        };
-        let whole = MemorySink::default();
-        let of_whole = context(&log, &whole, &dir.path().join("of-whole"));
-        let executed = of_whole.execute(0, Arc::new(batch.clone()), DeliveryStage::First);
-        assert!(matches!(executed.await, InsertResult::DeadLettered));
-
-        let sink = MemorySink::default();
-        let dead_letters = dir.path().join("dead-letters");
-        let context = context(&log, &sink, &dead_letters);
-        let (mut waiting, mut lost) = (Vec::from(batch.halves().unwrap()), 0);
-        while let Some(part) = waiting.pop() {
-            let part = InsertBatch {
-                boot_id: batch.boot_id,
-                in_doubt,
-                ..part
-            };
-            let executed =
-                Arc::clone(&context).execute(0, Arc::new(part.clone()), DeliveryStage::First);
-            match executed.await {
-                InsertResult::Stored => {}
-                InsertResult::DeadLettered => lost += part.rows(),
-                InsertResult::Lost(_) if !in_doubt => waiting.extend(part.halves().unwrap()),
-                InsertResult::Parted if in_doubt => waiting.extend(part.halves().unwrap()),
-                other => panic!("{other:?}, {is_first}, {in_doubt}"),
-            }
-        }
-        let (mut stored, sound) = (sink.uuids(), whole.uuids());
-        stored.sort_unstable();
-        assert_eq!(stored, sound, "{is_first}, {in_doubt}");
-        assert_eq!(lost + stored.len() as u64, 400);
-        // Kept once, however many parts have damaged rows.
-        only_file(&dead_letters, "blocks");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn salvaged_rows_that_clickhouse_cannot_read_are_sent_by_halves() {
     let dir = tempfile::tempdir().unwrap();
     let (log, batch) = damaged(dir.path(), true);
@@ -436,6 +401,7 @@ fn refusing_all(
         dead_letters: DeadLetters::new(dead_letters),
         retries,
         stored_counts: StoredCounts::default(),
+        damaged_places: DamagedPlaces::default(),
     };
     (Arc::new(context), tries)
 }
