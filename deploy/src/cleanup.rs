@@ -224,7 +224,13 @@ mod tests {
         for statement in [&*idle, away, "ALTER TABLE withdrawn_plugins RENAME TO gone"] {
             database.execute(statement).await.unwrap();
         }
-        let failed = prune(&catalog, Uuid::new_v4(), Some(PEOPLE_KEPT)).await;
+        let failed = prune(
+            &catalog,
+            Uuid::new_v4(),
+            Some(PEOPLE_KEPT),
+            &RareLog::default(),
+        )
+        .await;
         assert_eq!(failed, ["withdrawn plugins", "stored responses"]);
         let noted = "SELECT CAST(COUNT(*) AS TEXT) FROM unused_users";
         assert_eq!(database.first_column(noted).await.unwrap(), ["1"]);

@@ -15,7 +15,7 @@ mod show;
 
 pub use engine::Engine;
 pub use file::{FileError, Layers, load};
-pub use settings::{AckSetting, LogFormat, Settings};
+pub use settings::{LogFormat, Settings};
 pub use show::show;
 
 use ipnet::IpNet;

@@ -139,10 +139,12 @@ fn few_groups_of_files_import_each_other() {
     assert!(found.len() <= GROUPS_MAX, "{found:#?}");
 }
 
+/// Modules with their texts, and the groups among them.
+type MadeUp<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
 #[test]
 fn circles_of_made_up_files_are_found() {
-    // Modules with their texts, and the groups among them.
-    let table: [(&[(&str, &str)], &[&str]); 3] = [
+    let table: [MadeUp; 3] = [
         (
             &[
                 ("", "mod a;\nmod b;\nmod c;\npub use c::C;\n"),
