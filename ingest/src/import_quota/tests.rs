@@ -4,7 +4,7 @@
 //! The catalog's clock is the test's, so leases expire when a test says so.
 
 use super::{ImportQuota, ImportRefusal, RunningImportQuota};
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, HistoricalMigrations,
     MigrationState, NodeStarts, Nodes,
@@ -325,17 +325,17 @@ async fn play_some(database: impl AsyncFn() -> TestDatabase, games: u32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_import_and_die_use_up_an_approval_exactly_on_sqlite() {
-    play_some(async || TestDatabase::sqlite(), 4).await;
+    play_some(async || TestDatabase::of(DatabaseKind::Sqlite).await, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_import_and_die_use_up_an_approval_exactly_on_postgres() {
-    play_some(async || TestDatabase::postgres().await, 4).await;
+    play_some(async || TestDatabase::of(DatabaseKind::Postgres).await, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_requests_import_the_approved_events_and_not_one_more() {
-    let env = TestEnv::new(TestDatabase::sqlite(), 1_000).await;
+    let env = TestEnv::new(TestDatabase::of(DatabaseKind::Sqlite).await, 1_000).await;
     let node = env.node(0).await;
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -368,7 +368,7 @@ async fn concurrent_requests_import_the_approved_events_and_not_one_more() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_node_forfeits_its_lease_and_its_next_start_imports_the_rest() {
-    let env = TestEnv::new(TestDatabase::sqlite(), 1_000).await;
+    let env = TestEnv::new(TestDatabase::of(DatabaseKind::Sqlite).await, 1_000).await;
     let mut node = env.node(0).await;
     // The first request is leased what it needs, the second one a stock as well.
     for events in [1, 20] {

@@ -171,7 +171,7 @@ impl Catalog {
         parser.ok_or_else(|| ChangeError::Unavailable(reason()))
     }
 
-    /// Writes the schema of the first `steps` migrations into an empty database.
+    /// Writes the schema of the next `steps` migrations into a database.
     #[cfg(feature = "testing")]
     pub(crate) async fn create_old(database_url: &str, steps: u32) -> Result<Self, CatalogError> {
         let connected = connect(database_url, IfMissing::Create).await?;

@@ -10,7 +10,7 @@ use super::answers::{
 };
 use super::cache::{Keys, UNKNOWN_MAX};
 use futures_util::FutureExt;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Actor, BootstrapOptions, Catalog, NewProject, Organizations, ProjectChange, ProjectKeyChanges,
     Projects,
@@ -36,7 +36,7 @@ struct Fixture {
 
 impl Fixture {
     async fn new() -> Self {
-        let database = TestDatabase::sqlite();
+        let database = TestDatabase::of(DatabaseKind::Sqlite).await;
         let catalog = Catalog::open(database.url()).await.unwrap();
         let made = catalog
             .bootstrap(BootstrapOptions::default())

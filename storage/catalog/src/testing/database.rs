@@ -1,4 +1,4 @@
-//! Empty databases, one for each test.
+//! Databases, one for each test: empty ones, and copies of one with the schema.
 
 use super::postgres::{TestPostgres, execute};
 use crate::connect::begin_write;
@@ -10,7 +10,9 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 /// PostgreSQL database with the schema, which the others are copied from.
-static TEMPLATE: OnceCell<TestDatabase> = OnceCell::const_new();
+static POSTGRES_TEMPLATE: OnceCell<TestDatabase> = OnceCell::const_new();
+/// Bytes of a SQLite file with the schema: a file would outlive the process.
+static SQLITE_TEMPLATE: OnceCell<Vec<u8>> = OnceCell::const_new();
 
 /// Kind of database that keeps the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,25 +46,25 @@ impl Drop for ClusterDatabase {
 }
 
 impl TestDatabase {
-    /// Creates a database to open a catalog in. The schema is there already where it takes long to
-    /// make.
+    /// Creates a database with the schema and no rows: a copy, as to migrate one takes long.
     ///
     /// # Panics
     ///
     /// See [`TestDatabase::sqlite`] and [`TestDatabase::postgres`].
     #[allow(clippy::expect_used, reason = "tests end here")]
     pub async fn of(kind: DatabaseKind) -> Self {
-        if kind == DatabaseKind::Sqlite {
-            return Self::sqlite();
+        match kind {
+            DatabaseKind::Sqlite => {
+                let template = SQLITE_TEMPLATE.get_or_init(sqlite_with_schema).await;
+                let copy = Self::sqlite();
+                std::fs::write(copy.sqlite_path(), template).expect("a copy");
+                copy
+            }
+            DatabaseKind::Postgres => {
+                let template = POSTGRES_TEMPLATE.get_or_init(postgres_with_schema).await;
+                template.copy().await.expect("a copy")
+            }
         }
-        let make = || async {
-            let template = Self::postgres().await;
-            let catalog = Catalog::open(template.url()).await.expect("the schema");
-            catalog.close().await.expect("an end");
-            template
-        };
-        let template = TEMPLATE.get_or_init(make).await;
-        template.copy().await.expect("a copy")
     }
 
     /// Names a SQLite file that does not exist yet.
@@ -155,10 +157,15 @@ impl TestDatabase {
             return Self::in_cluster(&database.name).await;
         }
         let copy = Self::sqlite();
-        let path = copy.url.trim_start_matches("sqlite://");
-        let path = path.trim_end_matches("?mode=rwc");
+        let path = copy.sqlite_path();
         self.execute(&format!("VACUUM INTO '{path}'")).await?;
         Ok(copy)
+    }
+
+    /// Path of a SQLite file.
+    fn sqlite_path(&self) -> &str {
+        let path = self.url.trim_start_matches("sqlite://");
+        path.trim_end_matches("?mode=rwc")
     }
 
     /// Reads every row of every table, in order and as text: equal contents mean that nothing was
@@ -235,7 +242,7 @@ impl TestDatabase {
         migrations_count()
     }
 
-    /// Opens a catalog as the first `steps` migrations left it.
+    /// Opens a catalog as the next `steps` migrations leave it, the first ones if it is empty.
     ///
     /// # Errors
     ///
@@ -243,6 +250,28 @@ impl TestDatabase {
     pub async fn open_old(&self, steps: u32) -> Result<Catalog, CatalogError> {
         Catalog::create_old(&self.url, steps).await
     }
+}
+
+/// Writes the schema into a database.
+#[allow(clippy::expect_used, reason = "tests end here")]
+async fn write_schema(database: &TestDatabase) {
+    let catalog = Catalog::open(database.url()).await.expect("the schema");
+    catalog.close().await.expect("an end");
+}
+
+#[allow(clippy::expect_used, reason = "tests end here")]
+async fn sqlite_with_schema() -> Vec<u8> {
+    let database = TestDatabase::sqlite();
+    write_schema(&database).await;
+    // A copy has all of it in one file.
+    let copy = database.copy().await.expect("a copy");
+    std::fs::read(copy.sqlite_path()).expect("a file")
+}
+
+async fn postgres_with_schema() -> TestDatabase {
+    let database = TestDatabase::postgres().await;
+    write_schema(&database).await;
+    database
 }
 
 /// First column of a query's rows.

@@ -1,9 +1,9 @@
 //! Opening a catalog: older schemas, many processes at once, and errors.
 
-use millrace_catalog::testing::{TestDatabase, TestPostgres};
+use millrace_catalog::testing::{DatabaseKind, TestDatabase, TestPostgres};
 use millrace_catalog::{BootstrapOptions, Catalog, CatalogError, ProjectKeys, Users};
 
-on_both!(
+on_both!(empty:
     reopening_keeps_everything,
     an_empty_catalog_can_be_opened_by_many_at_once,
     every_older_schema_is_upgraded,
@@ -50,13 +50,17 @@ async fn an_empty_catalog_can_be_opened_by_many_at_once(database: TestDatabase) 
 
 async fn every_older_schema_is_upgraded(database: TestDatabase) {
     for steps in 0..TestDatabase::migrations() {
-        let old = if database.is_sqlite() {
-            TestDatabase::sqlite()
+        let old = if steps == 0 {
+            match database.kind() {
+                DatabaseKind::Sqlite => TestDatabase::sqlite(),
+                DatabaseKind::Postgres => TestDatabase::postgres().await,
+            }
         } else {
-            TestDatabase::postgres().await
+            // A step further than the last one.
+            database.open_old(1).await.unwrap().close().await.unwrap();
+            database.copy().await.unwrap()
         };
         if steps > 0 {
-            old.open_old(steps).await.unwrap().close().await.unwrap();
             let user = "INSERT INTO users (uuid, distinct_id, email, first_name, last_name, \
                  is_active, created_at, updated_at) VALUES (";
             let uuid = if old.is_sqlite() {
