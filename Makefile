@@ -59,6 +59,7 @@ torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS
 	$(MAKE) torture-import
 	$(MAKE) torture-keys
 	$(MAKE) torture-schedules
+	$(MAKE) torture-schema
 
 .PHONY: torture-log
 torture-log: # Let the log's disk fail in a million ways, and damage every byte; mutate what is read, look for what costs most
@@ -101,6 +102,10 @@ torture-keys: # Send ten million keys of nobody, and look at the server's memory
 .PHONY: torture-schedules
 torture-schedules: # Let threads go on in a million orders on the way into the log
 	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib schedules
+
+.PHONY: torture-schema
+torture-schema: # Send the organization API every request that Schemathesis makes up
+	MILLRACE_SCHEMA_SECONDS=0 cargo test -p millrace-admin --test it schemathesis_finds -- --nocapture
 
 .PHONY: attack
 attack: $(ENGINE) ## Attack a server for an hour with all that is known, beside a tenant who works; MINUTES=n, SEED=n
