@@ -59,6 +59,7 @@ torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS
 	$(MAKE) torture-import
 	$(MAKE) torture-keys
 	$(MAKE) torture-schedules
+	$(MAKE) torture-exports
 	$(MAKE) torture-schema
 
 .PHONY: torture-log
@@ -102,6 +103,11 @@ torture-keys: # Send ten million keys of nobody, and look at the server's memory
 .PHONY: torture-schedules
 torture-schedules: # Let threads go on in a million orders on the way into the log
 	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib schedules
+
+.PHONY: torture-exports
+torture-exports: # Kill processes that export again and again; run all exports of a full organization
+	MILLRACE_EXPORT_KILLS=200 MILLRACE_EXPORTS=200 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-exports --test it -- --nocapture processes_die full_organization
 
 .PHONY: torture-schema
 torture-schema: # Send the organization API every request that Schemathesis makes up
