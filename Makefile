@@ -96,9 +96,11 @@ torture-import: # Kill an importer of a million events again and again
 		cargo test -p millrace --all-features --test it resume::an_import -- --nocapture
 
 .PHONY: torture-keys
-torture-keys: # Send ten million keys of nobody, and look at the server's memory
+torture-keys: # Send ten million keys of nobody, and look at the memory of the server and of its cache
 	MILLRACE_RANDOM_KEYS=10000000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		cargo test -p millrace --all-features --test it hostile::keys -- --nocapture
+	MILLRACE_RANDOM_KEYS=10000000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-ingest --lib random_keys
 
 .PHONY: torture-schedules
 torture-schedules: # Let threads go on in a million orders on the way into the log

@@ -5,6 +5,7 @@ use crate::connect::begin_write;
 use crate::migrations::migrations_count;
 use crate::{Catalog, CatalogError};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement};
+use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
@@ -55,9 +56,8 @@ impl TestDatabase {
     pub async fn of(kind: DatabaseKind) -> Self {
         match kind {
             DatabaseKind::Sqlite => {
-                let template = SQLITE_TEMPLATE.get_or_init(sqlite_with_schema).await;
                 let copy = Self::sqlite();
-                std::fs::write(copy.sqlite_path(), template).expect("a copy");
+                Self::write_sqlite(copy.sqlite_path()).await;
                 copy
             }
             DatabaseKind::Postgres => {
@@ -65,6 +65,17 @@ impl TestDatabase {
                 template.copy().await.expect("a copy")
             }
         }
+    }
+
+    /// Writes a SQLite file with the schema and no rows.
+    ///
+    /// # Panics
+    ///
+    /// The file cannot be written.
+    #[allow(clippy::expect_used, reason = "tests end here")]
+    pub async fn write_sqlite(path: impl AsRef<Path>) {
+        let template = SQLITE_TEMPLATE.get_or_init(sqlite_with_schema).await;
+        std::fs::write(path, template).expect("a copy");
     }
 
     /// Names a SQLite file that does not exist yet.
