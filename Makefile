@@ -59,6 +59,7 @@ torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS
 	$(MAKE) torture-import
 	$(MAKE) torture-keys
 	$(MAKE) torture-schedules
+	$(MAKE) torture-persons
 	$(MAKE) torture-exports
 	$(MAKE) torture-schema
 
@@ -91,9 +92,10 @@ torture-away: # Take ClickHouse away in every way, each for two minutes
 		cargo test -p millrace --test it clickhouse_outage:: -- --test-threads=1 --nocapture
 
 .PHONY: torture-import
-torture-import: # Kill an importer of a million events again and again
+torture-import: # Kill an importer of a million events again and again; read files of a gigabyte
 	MILLRACE_IMPORT_EVENTS=1000000 MILLRACE_IMPORT_KILLS=$(or $(KILLS),100) CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		cargo test -p millrace --all-features --test it resume::an_import -- --nocapture
+	MILLRACE_FILE_MIB=1000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-sources --test memory
 
 .PHONY: torture-keys
 torture-keys: # Send ten million keys of nobody, and look at the memory of the server and of its cache
@@ -105,6 +107,11 @@ torture-keys: # Send ten million keys of nobody, and look at the memory of the s
 .PHONY: torture-schedules
 torture-schedules: # Let threads go on in a million orders on the way into the log
 	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib schedules
+
+.PHONY: torture-persons
+torture-persons: # Apply person updates in thousands of ways, with processes that die, and compare with a model
+	MILLRACE_PERSON_CASES=2000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-catalog --test it any_updates_in_any_batches_give_the_models_result
 
 .PHONY: torture-exports
 torture-exports: # Kill processes that export again and again; run all exports of a full organization
