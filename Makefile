@@ -14,8 +14,8 @@ MUTANTS_VERSION := 27.1.0
 ADVISORIES ?= $(wildcard ../shared/advisory-db)
 # Which part of the mutants: k/n, as cargo mutants has it.
 SHARD ?= 0/1
-# Tests at a time: half as many again as there are cores, as many tests wait for servers.
-TEST_THREADS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
+# Tests at a time: twice as many as there are cores, as most tests wait for servers half of the time.
+TEST_THREADS ?= $(shell echo $$(( $$(nproc) * 2 )))
 # What make fuzz runs, and under which sanitizer: none is five times as fast.
 TARGET ?= parse
 RUNS ?= 100000000
@@ -44,7 +44,7 @@ dist: $(BROWSER) ## Build what is shipped, stripped and linked as one: target/di
 
 .PHONY: test
 test: $(ENGINE) $(BROWSER) test-setup ## Set up what tests need and run every test
-	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --all-features --no-fail-fast
+	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --all-features --no-fail-fast --tests
 
 .PHONY: test-setup
 test-setup: $(ENGINE) $(BROWSER) ## Install what tests need beside Rust: PostgreSQL, Chromium, Python and Node clients
