@@ -12,6 +12,9 @@ AUDIT_VERSION := 0.22.2
 MUTANTS_VERSION := 27.1.0
 # A copy of RustSec's advisories, for machines that have one; without it deny.toml's versions hold.
 ADVISORIES ?= $(wildcard ../shared/advisory-db)
+# Programs that run for seconds are built with little optimisation, which takes half of the time.
+INSTALL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
+	CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo install --locked --quiet
 # Which part of the mutants: k/n, as cargo mutants has it.
 SHARD ?= 0/1
 # Tests at a time: twice as many as there are cores, as most tests wait for servers half of the time.
@@ -149,14 +152,14 @@ check: ## Format, lints, dependency rules, advisories
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	@cargo deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || \
-		cargo install --locked --quiet cargo-deny --version $(DENY_VERSION)
+		$(INSTALL) cargo-deny --version $(DENY_VERSION)
 	cargo deny check bans licenses sources
 ifeq ($(ADVISORIES),)
 	@echo "NOT CHECKED: advisories beyond the versions in deny.toml;" \
 		"ADVISORIES=<copy of RustSec's database> does"
 else
 	@cargo audit --version 2>/dev/null | grep -q ' $(AUDIT_VERSION)$$' || \
-		cargo install --locked --quiet cargo-audit --version $(AUDIT_VERSION)
+		$(INSTALL) cargo-audit --version $(AUDIT_VERSION)
 	cargo audit --db $(ADVISORIES) --no-fetch --stale --deny warnings
 endif
 
