@@ -97,7 +97,7 @@ torture-away: # Take ClickHouse away in every way, each for two minutes
 .PHONY: torture-import
 torture-import: # Kill an importer of a million events again and again; read files of a gigabyte
 	MILLRACE_IMPORT_EVENTS=1000000 MILLRACE_IMPORT_KILLS=$(or $(KILLS),100) CARGO_PROFILE_DEV_OPT_LEVEL=3 \
-		cargo test -p millrace --all-features --test it resume::an_import -- --nocapture
+		cargo test -p millrace --all-features --test it resume:: -- --nocapture
 	MILLRACE_FILE_MIB=1000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-sources --test memory
 
 .PHONY: torture-keys
