@@ -79,6 +79,8 @@ torture-crash: # Kill servers at random and at every fail point, and count what 
 	target="$${CARGO_TARGET_DIR:-target}" && "$$target/debug/millrace-load" crash \
 		--server "$$target/debug/millrace" --jobs 4 \
 		--kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
+	MILLRACE_SHIP_KILLS=$(or $(KILLS),200) CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-pipeline --test it ship_crashes
 
 .PHONY: torture-power
 torture-power: # Cut the power of loop-mounted ext4 and XFS, ours and ClickHouse's; needs root
