@@ -100,6 +100,8 @@ torture-away: # Take ClickHouse away in every way, each for two minutes
 torture-import: # Kill an importer of a million events again and again; read files of a gigabyte
 	MILLRACE_IMPORT_EVENTS=1000000 MILLRACE_IMPORT_KILLS=$(or $(KILLS),100) CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		cargo test -p millrace --all-features --test it resume:: -- --nocapture
+	MILLRACE_RESEND_CASES=2000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-import --test it in_any_order
 	MILLRACE_FILE_MIB=1000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-sources --test memory
 
 .PHONY: torture-keys
