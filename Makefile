@@ -12,10 +12,13 @@ AUDIT_VERSION := 0.22.2
 MUTANTS_VERSION := 27.1.0
 # A copy of RustSec's advisories, for machines that have one; without it deny.toml's versions hold.
 ADVISORIES ?= $(wildcard ../shared/advisory-db)
+# Programs that run for seconds are built with little optimisation, which takes half of the time.
+INSTALL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
+	CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo install --locked --quiet
 # Which part of the mutants: k/n, as cargo mutants has it.
 SHARD ?= 0/1
-# Tests at a time: half as many again as there are cores, as many tests wait for servers.
-TEST_THREADS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
+# Tests at a time: twice as many as there are cores, as most tests wait for servers half of the time.
+TEST_THREADS ?= $(shell echo $$(( $$(nproc) * 2 )))
 # What make fuzz runs, and under which sanitizer: none is five times as fast.
 TARGET ?= parse
 RUNS ?= 100000000
@@ -44,7 +47,7 @@ dist: $(BROWSER) ## Build what is shipped, stripped and linked as one: target/di
 
 .PHONY: test
 test: $(ENGINE) $(BROWSER) test-setup ## Set up what tests need and run every test
-	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --all-features --no-fail-fast
+	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --all-features --no-fail-fast --tests
 
 .PHONY: test-setup
 test-setup: $(ENGINE) $(BROWSER) ## Install what tests need beside Rust: PostgreSQL, Chromium, Python and Node clients
@@ -59,6 +62,9 @@ torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS
 	$(MAKE) torture-import
 	$(MAKE) torture-keys
 	$(MAKE) torture-schedules
+	$(MAKE) torture-persons
+	$(MAKE) torture-exports
+	$(MAKE) torture-schema
 
 .PHONY: torture-log
 torture-log: # Let the log's disk fail in a million ways, and damage every byte; mutate what is read, look for what costs most
@@ -73,6 +79,8 @@ torture-crash: # Kill servers at random and at every fail point, and count what 
 	target="$${CARGO_TARGET_DIR:-target}" && "$$target/debug/millrace-load" crash \
 		--server "$$target/debug/millrace" --jobs 4 \
 		--kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
+	MILLRACE_SHIP_KILLS=$(or $(KILLS),200) CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-pipeline --test it ship_crashes
 
 .PHONY: torture-power
 torture-power: # Cut the power of loop-mounted ext4 and XFS, ours and ClickHouse's; needs root
@@ -89,18 +97,37 @@ torture-away: # Take ClickHouse away in every way, each for two minutes
 		cargo test -p millrace --test it clickhouse_outage:: -- --test-threads=1 --nocapture
 
 .PHONY: torture-import
-torture-import: # Kill an importer of a million events again and again
+torture-import: # Kill an importer of a million events again and again; read files of a gigabyte
 	MILLRACE_IMPORT_EVENTS=1000000 MILLRACE_IMPORT_KILLS=$(or $(KILLS),100) CARGO_PROFILE_DEV_OPT_LEVEL=3 \
-		cargo test -p millrace --all-features --test it resume::an_import -- --nocapture
+		cargo test -p millrace --all-features --test it resume:: -- --nocapture
+	MILLRACE_RESEND_CASES=2000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-import --test it in_any_order
+	MILLRACE_FILE_MIB=1000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-sources --test memory
 
 .PHONY: torture-keys
-torture-keys: # Send ten million keys of nobody, and look at the server's memory
+torture-keys: # Send ten million keys of nobody, and look at the memory of the server and of its cache
 	MILLRACE_RANDOM_KEYS=10000000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		cargo test -p millrace --all-features --test it hostile::keys -- --nocapture
+	MILLRACE_RANDOM_KEYS=10000000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-ingest --lib random_keys
 
 .PHONY: torture-schedules
 torture-schedules: # Let threads go on in a million orders on the way into the log
 	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib schedules
+
+.PHONY: torture-persons
+torture-persons: # Apply person updates in thousands of ways, with processes that die, and compare with a model
+	MILLRACE_PERSON_CASES=2000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-catalog --test it any_updates_in_any_batches_give_the_models_result
+
+.PHONY: torture-exports
+torture-exports: # Kill processes that export again and again; run all exports of a full organization
+	MILLRACE_EXPORT_KILLS=200 MILLRACE_EXPORTS=200 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-exports --test it -- --nocapture processes_die full_organization
+
+.PHONY: torture-schema
+torture-schema: # Send the organization API every request that Schemathesis makes up
+	MILLRACE_SCHEMA_SECONDS=0 cargo test -p millrace-admin --test it schemathesis_finds -- --nocapture
 
 .PHONY: attack
 attack: $(ENGINE) ## Attack a server for an hour with all that is known, beside a tenant who works; MINUTES=n, SEED=n
@@ -129,14 +156,14 @@ check: ## Format, lints, dependency rules, advisories
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	@cargo deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || \
-		cargo install --locked --quiet cargo-deny --version $(DENY_VERSION)
+		$(INSTALL) cargo-deny --version $(DENY_VERSION)
 	cargo deny check bans licenses sources
 ifeq ($(ADVISORIES),)
 	@echo "NOT CHECKED: advisories beyond the versions in deny.toml;" \
 		"ADVISORIES=<copy of RustSec's database> does"
 else
 	@cargo audit --version 2>/dev/null | grep -q ' $(AUDIT_VERSION)$$' || \
-		cargo install --locked --quiet cargo-audit --version $(AUDIT_VERSION)
+		$(INSTALL) cargo-audit --version $(AUDIT_VERSION)
 	cargo audit --db $(ADVISORIES) --no-fetch --stale --deny warnings
 endif
 

@@ -194,7 +194,7 @@ mod tests {
     use crate::router::Router;
     use crate::services::Services;
     use futures_util::stream;
-    use millrace_catalog::testing::TestDatabase;
+    use millrace_catalog::testing::{DatabaseKind, TestDatabase};
     use millrace_catalog::{Catalog, SecretKey};
     use std::time::Duration;
     use tokio::time::Instant;
@@ -205,7 +205,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_exceeds_its_operations_timeout_is_answered_503() {
-        let database = TestDatabase::sqlite();
+        let database = TestDatabase::of(DatabaseKind::Sqlite).await;
         let catalog = Catalog::open(database.url()).await.unwrap();
         let services = Services::new(catalog, SecretKey::generate().unwrap());
         let mut app = App::new(services).unwrap();

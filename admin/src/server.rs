@@ -155,7 +155,7 @@ fn is_broken(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_catalog::testing::TestDatabase;
+    use millrace_catalog::testing::{DatabaseKind, TestDatabase};
     use millrace_catalog::{Catalog, SecretKey};
     use tokio::time::timeout;
 
@@ -165,7 +165,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_of_the_checks_of_proxy_records_ends_the_server_with_an_error() {
-        let database = TestDatabase::sqlite();
+        let database = TestDatabase::of(DatabaseKind::Sqlite).await;
         let catalog = Catalog::open(database.url()).await.unwrap();
         let services = Services::new(catalog, SecretKey::generate().unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

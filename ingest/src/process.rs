@@ -72,6 +72,7 @@ impl ProcessState {
 pub mod testing {
     use super::{Deps, ImportQuota, Keys, Readiness, RequestEpochs};
     use millrace_catalog::Catalog;
+    use millrace_catalog::testing::TestDatabase;
     use millrace_pipeline::{Ack, Pipeline, PipelineOptions, Running};
     use millrace_rows::{Clock, SystemClock};
     use std::path::Path;
@@ -79,7 +80,9 @@ pub mod testing {
 
     /// Dependencies with an empty catalog and an empty log in a folder, and the log's threads.
     pub async fn deps(dir: &Path) -> (Deps, Running) {
-        let url = format!("sqlite://{}?mode=rwc", dir.join("catalog.db").display());
+        let file = dir.join("catalog.db");
+        TestDatabase::write_sqlite(&file).await;
+        let url = format!("sqlite://{}", file.display());
         let catalog = Catalog::open(&url).await.unwrap();
         let options = PipelineOptions {
             log_dir: dir.join("log"),

@@ -122,12 +122,12 @@ fn status(progress: Progress) -> ProxyStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_catalog::testing::TestDatabase;
+    use millrace_catalog::testing::{DatabaseKind, TestDatabase};
     use millrace_catalog::{Actor, BootstrapOptions};
 
     #[tokio::test]
     async fn a_check_that_panics_is_unanswered_and_the_others_are_made() {
-        let database = TestDatabase::sqlite();
+        let database = TestDatabase::of(DatabaseKind::Sqlite).await;
         let catalog = Catalog::open(database.url()).await.unwrap();
         let made = catalog.bootstrap(BootstrapOptions::default()).await;
         let organization_id = made.unwrap().unwrap().organization_id;

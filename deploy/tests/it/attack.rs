@@ -31,7 +31,7 @@ fn an_attack_costs_other_tenants_nothing_but_time() {
     let server = millrace().get_program().into();
     let corpus = corpus_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
     let options = Options {
-        calm: Duration::from_secs(10),
+        calm: Duration::from_secs(3),
         attack: Duration::from_secs(30),
         rounds: 1,
         seed: SEED,

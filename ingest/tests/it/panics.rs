@@ -1,6 +1,6 @@
 //! Panics of background tasks: their failure is reported.
 
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{Catalog, NodeStarts};
 use millrace_ingest::ImportQuota;
 use millrace_ingest::watermark::Node;
@@ -46,7 +46,7 @@ async fn a_panic_of_the_watermark_or_its_publisher_is_reported() {
         (Arc::new(SystemClock), Arc::new(NotForTasks)),
     ];
     for (clock, catalog_clock) in table {
-        let database = TestDatabase::sqlite();
+        let database = TestDatabase::of(DatabaseKind::Sqlite).await;
         let catalog = Catalog::open_with_clock(database.url(), catalog_clock);
         let (_dir, pipeline, running) = pipeline();
         let node = Node::register(
@@ -65,7 +65,7 @@ async fn a_panic_of_the_watermark_or_its_publisher_is_reported() {
 
 #[tokio::test]
 async fn a_panic_of_the_lease_renewer_is_reported() {
-    let database = TestDatabase::sqlite();
+    let database = TestDatabase::of(DatabaseKind::Sqlite).await;
     let catalog = Catalog::open_with_clock(database.url(), Arc::new(NotForTasks));
     let (_import_quota, mut lease_renewer) = ImportQuota::start(
         catalog.await.unwrap(),

@@ -2,6 +2,7 @@
 
 use crate::client::{Client, TestResponse};
 use crate::rows::{Stored, read_rows};
+use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration,
     HistoricalMigrations, NewProject, Organizations, ProjectId, Projects, features,
@@ -112,16 +113,15 @@ impl TestEnv {
         let clock = TestClock::at(NOW);
         let (stop, stopped) = oneshot::channel();
         let (sender, receiver) = sync_channel(1);
-        let database = format!(
-            "sqlite://{}?mode=rwc",
-            dir.path().join("catalog.db").display()
-        );
+        let file = dir.path().join("catalog.db");
         let of_server = clock.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
             runtime.unwrap().block_on(async move {
+                TestDatabase::write_sqlite(&file).await;
+                let database = format!("sqlite://{}", file.display());
                 let (server, running, import_quota, parts) =
                     match started(&database, options, of_server).await {
                         Ok(started) => started,

@@ -2,7 +2,7 @@
 
 use crate::test_env::options;
 use millrace_catalog::Catalog;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_persons::Worker;
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn the_worker_ends_when_the_lease_renewer_panics() {
     // off for ever by that thread's having none (`callsite::dispatchers` of tracing-core 0.1).
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _panics = tracing::subscriber::set_default(PanicsIn("millrace_persons::leader"));
-    let database = TestDatabase::sqlite();
+    let database = TestDatabase::of(DatabaseKind::Sqlite).await;
     let catalog = Catalog::open(database.url());
     let nowhere = ClickHouse::new(&Settings::new("http://127.0.0.1:9", "nobody", ""));
     let worker = Worker::new(catalog.await.unwrap(), nowhere, options(10));

@@ -15,17 +15,21 @@ millrace_embedded::engine_process!();
 macro_rules! on_both {
     ($($name:ident),+ $(,)?) => { $(
         mod $name {
-            use millrace_catalog::testing::TestDatabase;
+            use millrace_catalog::testing::{DatabaseKind, TestDatabase};
+
+            async fn on(kind: DatabaseKind) {
+                let other = TestDatabase::of(kind).await;
+                super::$name(TestDatabase::of(kind).await, other).await;
+            }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn sqlite() {
-                super::$name(TestDatabase::sqlite(), TestDatabase::sqlite()).await;
+                on(DatabaseKind::Sqlite).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn postgres() {
-                let other = TestDatabase::postgres().await;
-                super::$name(TestDatabase::postgres().await, other).await;
+                on(DatabaseKind::Postgres).await;
             }
         }
     )+ };

@@ -2,7 +2,7 @@
 
 use super::test_env::{TestEnv, options};
 use millrace_catalog::leases::PERSONS_LEASE;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_persons::WorkerOptions;
 use std::time::Duration;
 use uuid::Uuid;
@@ -30,7 +30,7 @@ async fn until_held(env: &TestEnv, is_held: bool, time: Duration) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_whose_round_does_not_end_gives_its_lease_up() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::open(&database).await;
     let worker = env.worker_with(WorkerOptions {
         round_max: Duration::from_secs(2),

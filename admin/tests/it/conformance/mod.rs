@@ -1,5 +1,10 @@
 //! Third-party tools on the published document: Schemathesis, and a generated client. They take
 //! long, so each runs on one of the two databases.
+//!
+//! Schemathesis tries the fields of a body with all values at their limits, and an export has some
+//! ten destinations with all their fields: all that it has takes ten minutes. So it gets a minute,
+//! of which each phase and each operation has a share. `MILLRACE_SCHEMA_SECONDS` is another time;
+//! with 0 it goes on to the end, as in `make torture-schema`.
 
 use crate::fixture::on;
 use crate::servers::python;
@@ -36,6 +41,15 @@ async fn succeed(command: &mut Command) -> String {
     said
 }
 
+/// Time of a run of Schemathesis unless `MILLRACE_SCHEMA_SECONDS` says otherwise, in seconds.
+const RUN_SECONDS: u64 = 60;
+
+#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
+fn run_seconds() -> u64 {
+    let seconds = std::env::var("MILLRACE_SCHEMA_SECONDS");
+    seconds.map_or(RUN_SECONDS, |seconds| seconds.parse().unwrap())
+}
+
 /// Parts of paths that the run on pipelines covers; the other run covers the rest.
 const PIPELINES: [&str; 4] = [
     "/plugins/",
@@ -60,12 +74,20 @@ async fn protected_ids(server: &TestServer) -> String {
     )
 }
 
-/// Number of operations of the document, and those that succeeded at least once.
+/// Operations of a part of the document.
+struct Operations {
+    all: usize,
+    /// Those without any response.
+    untried: Vec<String>,
+    /// Those that succeeded at least once.
+    done: Vec<String>,
+}
+
 fn tried_and_done(
     document: &Value,
     statuses: &Value,
     is_here: impl Fn(&str) -> bool,
-) -> (usize, Vec<String>) {
+) -> Operations {
     let paths = document["paths"].as_object().unwrap().iter();
     let operations: Vec<String> = paths
         .filter(|(path, _)| is_here(path))
@@ -78,8 +100,12 @@ fn tried_and_done(
         let counts = statuses[name].as_object();
         counts.is_some_and(|counts| counts.keys().any(|status| status.starts_with('2')))
     };
-    let tried = operations.len();
-    (tried, operations.into_iter().filter(is_done).collect())
+    let is_untried = |name: &&String| !statuses[name.as_str()].is_object();
+    Operations {
+        all: operations.len(),
+        untried: operations.iter().filter(is_untried).cloned().collect(),
+        done: operations.into_iter().filter(is_done).collect(),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,8 +120,8 @@ async fn schemathesis_finds_no_deviation_from_the_document_for_pipelines() {
     on(Postgres, || find_nothing("--include-path-regex", is_here)).await;
 }
 
-/// Runs Schemathesis on a part of the document: it must find nothing, and most operations must
-/// succeed.
+/// Runs Schemathesis on a part of the document: it must find nothing, try nearly all operations,
+/// and most of them must succeed.
 async fn find_nothing(filter: &str, is_here: impl Fn(&str) -> bool) {
     let server = TestServer::start_unthrottled().await;
     for number in 0..6 {
@@ -105,6 +131,10 @@ async fn find_nothing(filter: &str, is_here: impl Fn(&str) -> bool) {
     let folder = tempfile::tempdir().unwrap();
     let statuses = folder.path().join("statuses.json");
     let key = server.fixture.owner_key();
+    let time = match run_seconds() {
+        0 => Vec::new(),
+        seconds => vec![format!("--max-time={seconds}")],
+    };
     let said = succeed(
         tool("st", folder.path())
             .env("SCHEMATHESIS_HOOKS", file("hooks.py"))
@@ -115,6 +145,7 @@ async fn find_nothing(filter: &str, is_here: impl Fn(&str) -> bool) {
             .args(["run", "--no-color", filter, &PIPELINES.join("|")])
             // The time to generate requests is not our concern, and long on a busy machine.
             .arg("--suppress-health-check=too_slow")
+            .args(&time)
             .arg(format!("http://{}/api/schema/", server.address))
             .args(["--header", &format!("Authorization: Bearer {key}")]),
     )
@@ -125,11 +156,15 @@ async fn find_nothing(filter: &str, is_here: impl Fn(&str) -> bool) {
     let document = server.fixture.get("/api/schema/").await.body;
     let statuses = std::fs::read_to_string(statuses).unwrap();
     let statuses: Value = serde_json::from_str(&statuses).unwrap();
-    let (tried, done) = tried_and_done(&document, &statuses, is_here);
-    // The rest needs what a run cannot have: a token of a mail, an operator's key, the engine.
+    let Operations { all, untried, done } = tried_and_done(&document, &statuses, is_here);
+    // On a slow machine the time may be over before the last ones.
+    assert!(10 * untried.len() <= all, "{all}: {untried:#?}\n{said}");
+    // The rest needs what a run cannot have: a token of a mail, an operator's key, the engine. In a
+    // minute some have bad bodies only.
+    let (least, of) = if time.is_empty() { (3, 4) } else { (1, 2) };
     assert!(
-        4 * done.len() >= 3 * tried,
-        "{tried}: {done:#?}\n{statuses:#}"
+        of * done.len() >= least * all,
+        "{all}: {done:#?}\n{statuses:#}"
     );
     server.stop().await;
 }

@@ -90,7 +90,7 @@ fn correct_rejects(env: &TestEnv, records: u64) -> String {
 #[test]
 fn a_resend_killed_repeatedly_counts_and_stores_every_record_once() {
     const RECORDS: u64 = 6_000;
-    let kills = number("MILLRACE_IMPORT_KILLS", 6);
+    let kills = number("MILLRACE_IMPORT_KILLS", 3);
     let mut random: rand::rngs::StdRng = rand::SeedableRng::seed_from_u64(number("SEED", 7));
     let env = TestEnv::start();
     let rejects = correct_rejects(&env, RECORDS);

@@ -370,10 +370,17 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Number of orders: that of `MILLRACE_RESEND_CASES`, or twelve.
+#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
+fn cases_count() -> u32 {
+    let count = std::env::var("MILLRACE_RESEND_CASES");
+    count.map_or(12, |count| count.parse().unwrap())
+}
+
 #[test]
 fn counts_are_right_after_loads_mends_and_resends_in_any_order() {
     let mut runner = TestRunner::new(ProptestConfig {
-        cases: 40,
+        cases: cases_count(),
         failure_persistence: None,
         ..ProptestConfig::default()
     });

@@ -13,8 +13,9 @@ mod test_env;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 
-/// Default number of schedules of a test.
-const SCHEDULES: usize = 2_000;
+/// Default number of schedules of a test: enough for most mistakes. `make torture` finds the rare
+/// ones.
+const SCHEDULES: usize = 500;
 /// Priority changes of the PCT scheduler: most races need two.
 const PCT_DEPTH: usize = 3;
 const STACK_BYTES: usize = 256 << 10;

@@ -7,9 +7,16 @@ use rand::{RngExt, SeedableRng};
 use std::path::Path;
 use std::time::Duration;
 
-const CRASHES: u64 = 20;
+/// Crashes of a test, unless `MILLRACE_SHIP_KILLS` says otherwise.
+const CRASHES: u64 = 6;
 /// Properties of a few hundred bytes, so that inserts take some milliseconds.
 const PROPERTIES: [u8; 300] = [b'x'; 300];
+
+#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
+fn crashes() -> u64 {
+    let crashes = std::env::var("MILLRACE_SHIP_KILLS");
+    crashes.map_or(CRASHES, |crashes| crashes.parse().unwrap())
+}
 
 /// Writes frames for a random while, so that the crash hits any state of the shipper.
 async fn write_for_a_while(writer: &mut Writer, random: &mut impl RngExt) {
@@ -20,14 +27,14 @@ async fn write_for_a_while(writer: &mut Writer, random: &mut impl RngExt) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_killed_twenty_times_has_every_row_once() {
+async fn an_engine_killed_repeatedly_has_every_row_once() {
     let mut random = rand::rngs::StdRng::seed_from_u64(1);
     let mut engine = TestEngine::start();
     let database = Database::on(&engine, "ship_engine_killed");
     database.migrate().await;
     let dir = tempfile::tempdir().unwrap();
     let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
-    for _ in 0..CRASHES {
+    for _ in 0..crashes() {
         write_for_a_while(&mut writer, &mut random).await;
         engine.kill9();
         write_for_a_while(&mut writer, &mut random).await;
@@ -40,13 +47,13 @@ async fn an_engine_killed_twenty_times_has_every_row_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shipper_killed_twenty_times_has_shipped_every_row_once() {
+async fn a_shipper_killed_repeatedly_has_shipped_every_row_once() {
     let mut random = rand::rngs::StdRng::seed_from_u64(2);
     let database = Database::on(shared(), "ship_shipper_killed");
     database.migrate().await;
     let dir = tempfile::tempdir().unwrap();
     let mut rows = 0;
-    for _ in 0..CRASHES {
+    for _ in 0..crashes() {
         let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
         writer.continue_from(rows);
         write_for_a_while(&mut writer, &mut random).await;
@@ -60,14 +67,14 @@ async fn a_shipper_killed_twenty_times_has_shipped_every_row_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_killed_at_once_twenty_times_leave_every_row_once() {
+async fn both_killed_at_once_repeatedly_leave_every_row_once() {
     let mut random = rand::rngs::StdRng::seed_from_u64(3);
     let mut engine = TestEngine::start();
     let database = Database::on(&engine, "ship_both_killed");
     database.migrate().await;
     let dir = tempfile::tempdir().unwrap();
     let mut rows = 0;
-    for round in 0..CRASHES {
+    for round in 0..crashes() {
         let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
         writer.continue_from(rows);
         write_for_a_while(&mut writer, &mut random).await;

@@ -1,4 +1,4 @@
-//! Memory needed for files of 100 MiB, in a separate process, as the process's memory is measured.
+//! Memory needed for large files, in a separate process, as the process's memory is measured.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,8 +13,15 @@ use millrace_sources::testing::generate;
 use millrace_sources::{Events, Format, Input, Options, Position};
 use std::io::{self, Read};
 
-const FILE_BYTES: u64 = 100 << 20;
+/// Size of the files, unless `MILLRACE_FILE_MIB` says otherwise.
+const FILE_MIB: u64 = 40;
 const GROWTH_BYTES_MAX: u64 = 16 << 20;
+
+#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
+fn file_bytes() -> u64 {
+    let mib = std::env::var("MILLRACE_FILE_MIB");
+    mib.map_or(FILE_MIB, |mib| mib.parse().unwrap()) << 20
+}
 
 /// Reader of a header and endlessly repeated lines.
 struct RepeatedLines {
@@ -97,7 +104,7 @@ fn a_large_file_needs_no_more_memory_than_a_small_one() {
     for format in [Format::Mixpanel, Format::Snowplow, Format::Csv] {
         assert!(read(format, 4 << 20) > 1_000);
         let before = memory_peak_bytes();
-        let records = read(format, FILE_BYTES);
+        let records = read(format, file_bytes());
         let grown = memory_peak_bytes() - before;
         println!(
             "{}: {records} records, {grown} bytes more at the peak",

@@ -2,7 +2,7 @@
 
 use super::{ImportRefusal, TestEnv};
 use millrace_catalog::MigrationState;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -103,10 +103,10 @@ async fn play_some(database: impl AsyncFn() -> TestDatabase, games: u32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_import_and_die_use_up_an_approval_exactly_on_sqlite() {
-    play_some(async || TestDatabase::sqlite(), 4).await;
+    play_some(async || TestDatabase::of(DatabaseKind::Sqlite).await, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_import_and_die_use_up_an_approval_exactly_on_postgres() {
-    play_some(async || TestDatabase::postgres().await, 4).await;
+    play_some(async || TestDatabase::of(DatabaseKind::Postgres).await, 4).await;
 }

@@ -6,7 +6,7 @@
 mod games;
 
 use super::{ImportQuota, ImportRefusal, RunningImportQuota};
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, HistoricalMigrations,
     NodeStarts, Nodes,
@@ -233,7 +233,7 @@ fn rows(project_id: ProjectId, events: u64) -> Batch {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_requests_import_the_approved_events_and_not_one_more() {
-    let env = TestEnv::new(TestDatabase::sqlite(), 1_000).await;
+    let env = TestEnv::new(TestDatabase::of(DatabaseKind::Sqlite).await, 1_000).await;
     let node = env.node(0).await;
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -319,7 +319,7 @@ async fn a_panic_of_a_renewal_is_one_of_the_request_that_waits_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_node_forfeits_its_lease_and_its_next_start_imports_the_rest() {
-    let env = TestEnv::new(TestDatabase::sqlite(), 1_000).await;
+    let env = TestEnv::new(TestDatabase::of(DatabaseKind::Sqlite).await, 1_000).await;
     let mut node = env.node(0).await;
     // The first request is leased what it needs, the second one a stock as well.
     for events in [1, 20] {

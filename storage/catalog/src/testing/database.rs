@@ -1,16 +1,19 @@
-//! Empty databases, one for each test.
+//! Databases, one for each test: empty ones, and copies of one with the schema.
 
 use super::postgres::{TestPostgres, execute};
 use crate::connect::begin_write;
 use crate::migrations::step_names;
 use crate::{Catalog, CatalogError};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement};
+use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 /// PostgreSQL database with the schema, which the others are copied from.
-static TEMPLATE: OnceCell<TestDatabase> = OnceCell::const_new();
+static POSTGRES_TEMPLATE: OnceCell<TestDatabase> = OnceCell::const_new();
+/// Bytes of a SQLite file with the schema: a file would outlive the process.
+static SQLITE_TEMPLATE: OnceCell<Vec<u8>> = OnceCell::const_new();
 
 /// Catalog of commit 4bbccd5 without organizations.
 const SQLITE_4BBCCD5: &str = include_str!("../../tests/fixtures/schema_4bbccd5.sqlite.sql");
@@ -48,25 +51,35 @@ impl Drop for ClusterDatabase {
 }
 
 impl TestDatabase {
-    /// Creates a database to open a catalog in. The schema is there already where it takes long to
-    /// make.
+    /// Creates a database with the schema and no rows: a copy, as to migrate one takes long.
     ///
     /// # Panics
     ///
     /// See [`TestDatabase::sqlite`] and [`TestDatabase::postgres`].
     #[allow(clippy::expect_used, reason = "tests end here")]
     pub async fn of(kind: DatabaseKind) -> Self {
-        if kind == DatabaseKind::Sqlite {
-            return Self::sqlite();
+        match kind {
+            DatabaseKind::Sqlite => {
+                let copy = Self::sqlite();
+                Self::write_sqlite(copy.sqlite_path()).await;
+                copy
+            }
+            DatabaseKind::Postgres => {
+                let template = POSTGRES_TEMPLATE.get_or_init(postgres_with_schema).await;
+                template.copy().await.expect("a copy")
+            }
         }
-        let make = || async {
-            let template = Self::postgres().await;
-            let catalog = Catalog::open(template.url()).await.expect("the schema");
-            catalog.close().await.expect("an end");
-            template
-        };
-        let template = TEMPLATE.get_or_init(make).await;
-        template.copy().await.expect("a copy")
+    }
+
+    /// Writes a SQLite file with the schema and no rows.
+    ///
+    /// # Panics
+    ///
+    /// The file cannot be written.
+    #[allow(clippy::expect_used, reason = "tests end here")]
+    pub async fn write_sqlite(path: impl AsRef<Path>) {
+        let template = SQLITE_TEMPLATE.get_or_init(sqlite_with_schema).await;
+        std::fs::write(path, template).expect("a copy");
     }
 
     /// Names a SQLite file that does not exist yet.
@@ -159,10 +172,15 @@ impl TestDatabase {
             return Self::in_cluster(&database.name).await;
         }
         let copy = Self::sqlite();
-        let path = copy.url.trim_start_matches("sqlite://");
-        let path = path.trim_end_matches("?mode=rwc");
+        let path = copy.sqlite_path();
         self.execute(&format!("VACUUM INTO '{path}'")).await?;
         Ok(copy)
+    }
+
+    /// Path of a SQLite file.
+    fn sqlite_path(&self) -> &str {
+        let path = self.url.trim_start_matches("sqlite://");
+        path.trim_end_matches("?mode=rwc")
     }
 
     /// Reads every row of every table, in order and as text: equal contents mean that nothing was
@@ -261,6 +279,28 @@ impl TestDatabase {
         };
         Catalog::create_before(&self.url, old, step).await
     }
+}
+
+/// Writes the schema into a database.
+#[allow(clippy::expect_used, reason = "tests end here")]
+async fn write_schema(database: &TestDatabase) {
+    let catalog = Catalog::open(database.url()).await.expect("the schema");
+    catalog.close().await.expect("an end");
+}
+
+#[allow(clippy::expect_used, reason = "tests end here")]
+async fn sqlite_with_schema() -> Vec<u8> {
+    let database = TestDatabase::sqlite();
+    write_schema(&database).await;
+    // A copy has all of it in one file.
+    let copy = database.copy().await.expect("a copy");
+    std::fs::read(copy.sqlite_path()).expect("a file")
+}
+
+async fn postgres_with_schema() -> TestDatabase {
+    let database = TestDatabase::postgres().await;
+    write_schema(&database).await;
+    database
 }
 
 /// First column of a query's rows.

@@ -1,5 +1,5 @@
-//! Databases for tests: a PostgreSQL cluster of the test binary's own, empty databases, and
-//! [`on_both!`], which runs a test on each kind.
+//! Databases for tests: a PostgreSQL cluster of the test binary's own, databases with the schema
+//! and without, and [`on_both!`], which runs a test on each kind.
 
 mod database;
 mod exports;
@@ -16,7 +16,7 @@ pub use crate::on_both;
 pub use database::{DatabaseKind, TestDatabase};
 pub use exports::new_export;
 pub use hostile_json::nested_markers;
-pub use on_both::on_empty;
+pub use on_both::{on_empty, on_schema};
 pub use postgres::TestPostgres;
 pub use seed::{latest_runs, numbers, random_uuid};
 pub use sources::SourcesInProcess;

@@ -3,15 +3,21 @@
 use super::{DatabaseKind, TestDatabase};
 
 /// Runs `async fn name(TestDatabase)` once on each kind of database, as tests `name::sqlite` and
-/// `name::postgres`.
+/// `name::postgres`. The database has the schema and no rows; with `empty:` not even that.
 ///
 /// `on_both!([flavor = "current_thread"] path::to::run; name)` runs `run(DatabaseKind, name)` on
 /// such a runtime instead.
 #[macro_export]
 macro_rules! on_both {
-    ($($name:ident),+ $(,)?) => {
+    (empty: $($name:ident),+ $(,)?) => {
         $crate::on_both!(
             [flavor = "multi_thread", worker_threads = 2] $crate::testing::on_empty;
+            $($name),+
+        );
+    };
+    ($($name:ident),+ $(,)?) => {
+        $crate::on_both!(
+            [flavor = "multi_thread", worker_threads = 2] $crate::testing::on_schema;
             $($name),+
         );
     };
@@ -31,6 +37,18 @@ macro_rules! on_both {
             }
         }
     };
+}
+
+/// Runs a test with a database of its own that has the schema.
+///
+/// # Panics
+///
+/// As [`TestDatabase::of`].
+pub async fn on_schema<F: Future<Output = ()>>(
+    kind: DatabaseKind,
+    test: impl FnOnce(TestDatabase) -> F,
+) {
+    test(TestDatabase::of(kind).await).await;
 }
 
 /// Runs a test with an empty database of its own.

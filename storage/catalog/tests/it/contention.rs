@@ -3,7 +3,7 @@
 
 use crate::fixture::Fixture;
 use crate::test_env::{DAY_MICROS, START, TestEnv, actor};
-use millrace_catalog::testing::{self, TestDatabase};
+use millrace_catalog::testing::{self, DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, BatchExports, ChangeError, Cleanup, ConditionLocks, ConditionOutcome,
     DestinationChange, DestinationLimits, DestinationType, ExportPlace, ExportWriter,
@@ -39,7 +39,7 @@ pub async fn holding(database: &TestDatabase, sql: &str) -> DatabaseTransaction 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_skips_responses_that_another_one_deletes() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::new(&database).await;
     let nobody = ResponseOwners::default();
     for id in ["a", "b", "c"] {
@@ -68,7 +68,7 @@ async fn a_claim_skips_responses_that_another_one_deletes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_claims_delete_old_responses_at_the_same_time() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::new(&database).await;
     let fill = format!(
         "INSERT INTO idempotency_keys (id, request_hash, status, body, created_at) {} \
@@ -137,7 +137,7 @@ async fn new_export(fixture: &Fixture, key: &SecretKey) -> BatchExport {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_are_resealed_while_exports_are_paused_and_deleted() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let fixture = Arc::new(Fixture::open(&database).await);
     let (system, id) = (Actor::system(), fixture.organization_id);
     let place = ExportPlace {
@@ -210,7 +210,7 @@ pub async fn until_one_waits(database: &TestDatabase) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resealing_holds_no_export_while_it_waits_for_another() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let fixture = Arc::new(Fixture::open(&database).await);
     let key = SecretKey::generate().unwrap();
     let mut ids = [
@@ -237,7 +237,7 @@ async fn resealing_holds_no_export_while_it_waits_for_another() {
 /// condition has the owner locked before all others, so it may wait for none of these.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_withdrawal_on_a_condition_waits_for_no_organization_that_uses_the_plugin() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let fixture = Fixture::open(&database).await;
     let actor = Actor::command_line();
     let writer = PluginWriter {

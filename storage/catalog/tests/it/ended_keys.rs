@@ -3,7 +3,7 @@
 use crate::contention::{holding, until_one_waits};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::limits::ENDED_KEYS_PER_USER_MAX;
-use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
+use millrace_catalog::testing::{DatabaseKind, TestDatabase, numbers, random_uuid};
 use millrace_catalog::{Caller, Cleanup, OwnKeyChange, PersonalKeys, UtcTime};
 use millrace_rows::Micros;
 use std::time::Duration;
@@ -117,7 +117,7 @@ async fn an_expired_key_that_works_again_stays(database: TestDatabase) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_expired_key_that_works_again_meanwhile_stays() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::new(&database).await;
     brief(&env).await;
     set_day(&env, 100);

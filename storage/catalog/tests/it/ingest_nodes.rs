@@ -2,7 +2,7 @@
 //! exports.
 
 use crate::test_env::START;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Catalog, ChangeError, NodeStart, NodeStarts, NodeState, Nodes, Published, RegisterError,
     UtcTime, Watermarks,
@@ -299,7 +299,7 @@ async fn nodes_are_listed_with_their_times(database: TestDatabase) {
 
 #[tokio::test]
 async fn only_a_node_that_counts_may_start_while_the_catalog_cannot_be_written() {
-    let database = TestDatabase::sqlite();
+    let database = TestDatabase::of(DatabaseKind::Sqlite).await;
     let (catalog, _) = open(&database).await;
     register(&catalog, "a").await;
     publish(&catalog, "a", at(10)).await;

@@ -2,7 +2,7 @@
 
 use crate::seed::{Sizes, add_lists};
 use crate::test_env::TestEnv;
-use millrace_catalog::testing::{StatementCount, TestDatabase};
+use millrace_catalog::testing::{DatabaseKind, StatementCount, TestDatabase};
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, Backfills, BatchExports, Caller, Catalog, Domains,
     ExportLogFilter, ExportLogs, ExportPlace, ExportRuns, HistoricalMigrations, Invites, Members,
@@ -196,7 +196,7 @@ async fn a_page_is_the_same_near_and_far_from_the_start(database: TestDatabase) 
 /// No statement reads a whole table, or sorts a long list for one page.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_reads_every_list_in_order_by_an_index() {
-    let database = TestDatabase::sqlite();
+    let database = TestDatabase::of(DatabaseKind::Sqlite).await;
     let lists = LongLists::new(&database).await;
     let mut slow = Vec::new();
     for (name, _, _, sent) in lists.read_all().await {

@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use crate::test_env::{TestEnv, actor};
-use millrace_catalog::testing::{self, TestDatabase};
+use millrace_catalog::testing::{self, DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Actor, Backfills, BatchExport, BatchExports, CatalogError, ChangeError, DestinationChange,
     DestinationLimits, DestinationType, ExportPlace, ExportRuns, ExportWriter, HistoricalGrant,
@@ -293,7 +293,7 @@ async fn keys_of_users_who_joined_in_opposite_orders_change_together(database: T
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deadlocked_changes_can_be_retried() {
     for code in ["40P01", "40001", "55P03"] {
-        let database = TestDatabase::postgres().await;
+        let database = TestDatabase::of(DatabaseKind::Postgres).await;
         let fixture = Fixture::open(&database).await;
         let refuse = format!(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION \

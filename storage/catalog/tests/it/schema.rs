@@ -3,7 +3,7 @@
 use millrace_catalog::Catalog;
 use millrace_catalog::testing::TestDatabase;
 
-on_both!(
+on_both!(empty:
     a_catalog_of_4bbccd5_gets_the_schema_and_the_rows_of_a_new_one,
     a_catalog_in_between_gets_the_schema_of_a_new_one,
     every_kind_of_difference_is_seen,

@@ -3,7 +3,7 @@
 use crate::contention::holding;
 use crate::ended_keys::{KEPT, set_day};
 use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
-use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
+use millrace_catalog::testing::{DatabaseKind, TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
     Actor, Cleanup, Invites, Members, NewInvite, Organizations, PersonalKeys, Users, UtcTime,
 };
@@ -201,7 +201,7 @@ async fn many_users_are_noted_and_deleted_in_pieces(database: TestDatabase) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_who_joins_meanwhile_is_not_deleted() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::new(&database).await;
     let idle = env.user("idle").await;
     pass(&env).await;

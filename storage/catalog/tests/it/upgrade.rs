@@ -14,7 +14,7 @@ use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
 use uuid::{Uuid, uuid};
 
-on_both!(
+on_both!(empty:
     everything_of_commit_4bbccd5_is_kept,
     organizations_of_commit_4bbccd5_can_use_newer_resources,
     an_index_that_was_created_before_the_upgrade_is_kept,

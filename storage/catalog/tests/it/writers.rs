@@ -2,7 +2,7 @@
 
 use crate::contention::holding;
 use crate::test_env::TestEnv;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{Catalog, ChangeError, ExportPlanner, Organizations};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
 use std::future::Future;
@@ -19,7 +19,7 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn waiting_changes_take_no_connection_from_readers() {
-    let database = TestDatabase::sqlite();
+    let database = TestDatabase::of(DatabaseKind::Sqlite).await;
     let env = TestEnv::new(&database).await;
     let lock = database.lock_sqlite().await.unwrap();
     let mut changes = JoinSet::new();
@@ -48,7 +48,7 @@ async fn waiting_changes_take_no_connection_from_readers() {
 /// On a full disk, SQLite ends the whole transaction and not only the statement.
 #[tokio::test]
 async fn a_rollback_by_sqlite_itself_leaves_no_transaction_open() {
-    let database = TestDatabase::sqlite();
+    let database = TestDatabase::of(DatabaseKind::Sqlite).await;
     let env = TestEnv::new(&database).await;
     let (catalog, owner) = (&env.catalog, &env.owner);
     database
@@ -84,7 +84,7 @@ async fn a_rollback_by_sqlite_itself_leaves_no_transaction_open() {
 /// A client may disconnect at any moment of its change.
 #[tokio::test]
 async fn a_cancelled_change_leaves_no_transaction_open() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::new(&database).await;
     let watcher = Database::connect(database.url()).await.unwrap();
     for polls in 1..60 {
@@ -129,7 +129,7 @@ async fn in_transactions(watcher: &DatabaseConnection) -> i64 {
 /// Reads are given up while a table is locked: on PostgreSQL each statement waits on for the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_that_were_given_up_keep_no_connection() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::new(&database).await;
     let holder = holding(&database, "LOCK TABLE batch_exports").await;
     let mut reads = JoinSet::new();

@@ -1,8 +1,9 @@
-//! Runs of an organization with as many exports as it may have, all due at once, of long queries
-//! and large events. Its lists and pages are measured in `bounds::pages` of the API's tests. A run
-//! may take as long as a try may: this is no test of speed.
+//! Runs of an organization with many exports, all due at once, of long queries and large events;
+//! in `make torture-exports` it has as many as it may have (`MILLRACE_EXPORTS`). Its lists and
+//! pages are measured in `bounds::pages` of the API's tests. A run may take as long as a try may:
+//! this is no test of speed.
 
-use super::test_env::{TestEnv, WINDOW, new_export};
+use super::test_env::{TestEnv, WINDOW, new_export, number};
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{
     BatchExportRun, CatalogLimits, DestinationType, ExportPlace, ProjectId, RunStatus,
@@ -13,6 +14,8 @@ use uuid::Uuid;
 
 on_both!(all_runs_of_a_full_organization_end_and_those_of_another_too);
 
+/// Exports of the organization: more than run at a time, of all and of one organization.
+const EXPORTS: i64 = 40;
 /// Small events of the window.
 const EVENTS: u64 = 20;
 /// Events of half a megabyte.
@@ -30,7 +33,9 @@ async fn all_runs_of_a_full_organization_end_and_those_of_another_too(database: 
         columns.join(", ")
     ));
     let mut exports = Vec::new();
-    for _ in 0..CatalogLimits::default().batch_exports_max {
+    let count = number("MILLRACE_EXPORTS", EXPORTS);
+    assert!(count <= i64::try_from(CatalogLimits::default().batch_exports_max).unwrap());
+    for _ in 0..count {
         exports.push(env.make_at(full, new.clone()).await);
     }
     let project_id = ProjectId(exports[0].team_id);

@@ -1,6 +1,6 @@
 //! A panic in the task that renews the lease.
 
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{BatchExport, Catalog};
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_exports::ExportError;
@@ -56,7 +56,7 @@ async fn the_engine_ends_when_the_lease_renewer_panics() {
     // off for ever by that thread's having none (`callsite::dispatchers` of tracing-core 0.1).
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _panics = tracing::subscriber::set_default(PanicsIn("millrace_exports::engine::leader"));
-    let database = TestDatabase::sqlite();
+    let database = TestDatabase::of(DatabaseKind::Sqlite).await;
     let catalog = Catalog::open(database.url());
     let nowhere = Settings::new("http://127.0.0.1:9", "nobody", "");
     let engine = Engine::new(

@@ -24,7 +24,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 use slow_server::SlowServer;
 use std::time::Duration;
-use test_env::{TestEnv, WINDOW, new_export};
+use test_env::{TestEnv, WINDOW, new_export, number};
 
 on_both!(
     every_event_is_in_one_window_though_processes_die,
@@ -69,7 +69,8 @@ async fn every_event_is_in_one_window_though_processes_die(database: TestDatabas
     let export = env.export(json!({})).await;
     let mut random = StdRng::seed_from_u64(7);
     let (mut next, mut cut_off) = (0, 0);
-    for window in 0..30 {
+    let windows = number("MILLRACE_EXPORT_KILLS", 9);
+    for window in 0..windows {
         let rows = arrivals(&env, &mut random, window, 40, &mut next);
         env.store(env.project_id, &rows).await;
         env.store(ANOTHER, &[(next, window * WINDOW, 0)]).await;
@@ -90,8 +91,9 @@ async fn every_event_is_in_one_window_though_processes_die(database: TestDatabas
         cut_off += usize::from(left.iter().any(|claim| !before.contains(claim)));
     }
     let _last = env.start();
-    let runs = env.until_ended(export.id, 30).await;
-    assert_eq!(runs.len(), 30);
+    let count = usize::try_from(windows).unwrap();
+    let runs = env.until_ended(export.id, count).await;
+    assert_eq!(runs.len(), count);
     let stored = env.stored(env.project_id);
     assert_eq!(env.exported(), stored);
     let events = stored.len();

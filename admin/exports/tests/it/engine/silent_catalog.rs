@@ -3,7 +3,7 @@
 use super::test_env::{CLAIM, TestEnv, WINDOW};
 use millrace_catalog::RunStatus;
 use millrace_catalog::leases::EXPORTS_LEASE;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use serde_json::json;
 use std::time::Duration;
 use tokio_postgres::NoTls;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_without_an_answer_gives_its_lease_up_and_begins_anew() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::open(&database).await;
     let export_id = env.export(json!({})).await.id;
     env.store(env.project_id, &[(1, 0, 0), (2, WINDOW, WINDOW)])

@@ -148,7 +148,7 @@ async fn rows_published_after_the_run_timed_out_are_recorded_and_not_exported_ag
 ) {
     let mut env = TestEnv::open(&database).await;
     // Longer than it takes to read a row on a busy machine.
-    env.try_max = Duration::from_secs(10);
+    env.try_max = Duration::from_secs(5);
     let publishing = publishing(&env).await;
     let has_timed_out = |error: &String| error.contains("was not done");
     let running = env

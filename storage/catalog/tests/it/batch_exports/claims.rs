@@ -4,7 +4,7 @@ use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
 use crate::contention::holding;
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::leases::EXPORTS_LEASE;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     BackfillRange, Backfills, BatchExports, ClaimedRun, ExportRuns, ExportWriter, NewRun,
     RunFilter, RunOutcome, RunProgress, RunRoundRobin, RunStatus, UtcTime,
@@ -278,7 +278,7 @@ async fn the_outcome_of_a_record_without_an_answer_is_found(database: TestDataba
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_run_waits_longer_for_a_lock_than_its_progress() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::open(&database).await;
     let export_id = env.made().await.id;
     begun(&env, export_id, None, 0).await;

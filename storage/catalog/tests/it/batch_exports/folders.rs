@@ -12,10 +12,8 @@ use serde_json::json;
 use std::path::Path;
 use uuid::Uuid;
 
-on_both!(
-    exports_keep_their_folders_unless_others_have_files_there,
-    a_new_export_has_its_organization_s_folder,
-);
+on_both!(a_new_export_has_its_organization_s_folder,);
+on_both!(empty: exports_keep_their_folders_unless_others_have_files_there);
 
 static SYSTEM: Actor = Actor::command_line();
 

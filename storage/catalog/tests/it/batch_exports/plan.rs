@@ -4,7 +4,7 @@ use super::claims::{LONG, claim, record};
 use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
 use crate::contention::holding;
 use crate::fixture::{ALL, NOW};
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     BackfillRange, Backfills, BatchExportChange, BatchExportRun, BatchExports, ExportPlanner,
     ExportRuns, ExportWriter, NewBatchExport, NodeStarts, Nodes, Published, RunFilter, RunOrder,
@@ -382,7 +382,7 @@ async fn there_is_work_while_something_is_due(database: TestDatabase) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_export_whose_row_is_held_by_a_transaction_holds_up_no_other() {
-    let database = TestDatabase::postgres().await;
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::open(&database).await;
     let catalog = &env.fixture.catalog;
     let (held, other) = (env.made().await.id, env.made().await.id);

@@ -5,10 +5,8 @@ use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, Cleanup, Organizations, PluginFamily, PluginFields, Plugins};
 
-on_both!(
-    sources_of_deleted_plugins_follow_one_plugin_after_the_other,
-    sources_from_before_the_upgrade_are_kept_and_can_be_deleted,
-);
+on_both!(sources_of_deleted_plugins_follow_one_plugin_after_the_other,);
+on_both!(empty: sources_from_before_the_upgrade_are_kept_and_can_be_deleted);
 
 async fn sources(database: &TestDatabase) -> u64 {
     let sql = "SELECT CAST(COUNT(*) AS TEXT) FROM plugin_source_files";
