@@ -269,7 +269,8 @@ async fn wrong_checksums_need_no_look_up_unless_the_key_was_imported() {
 #[expect(clippy::disallowed_methods, reason = "a test's own setting")]
 fn third_of_random_keys() -> u64 {
     let keys = std::env::var("MILLRACE_RANDOM_KEYS");
-    keys.map_or(1_500_000, |keys| keys.parse().unwrap()) / 3
+    let keys: u64 = keys.map_or(1_500_000, |keys| keys.parse().unwrap());
+    keys / 3
 }
 
 #[tokio::test]
