@@ -4,6 +4,8 @@
 //! through the routes without a socket, except in `bounds`, `server`, `slow_requests`,
 //! `proxy_check_worker` and `conformance`; one catalog per test.
 
+// Futures of whole tests are nested deeply.
+#![recursion_limit = "256"]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
