@@ -19,8 +19,9 @@
 //! As long as the core keeps up, or serves one flow only, no request queues: each asks a few cells
 //! of its own core. Long requests queue nevertheless once the core has had a megabyte of such since
 //! it last looked for new requests: some hundred bytes may decode to megabytes, and two dozen such
-//! requests in one go would keep all others waiting for a second. From the queue they are served
-//! one by one, and others in between.
+//! requests in one go would keep all others waiting for a second. Until a body is decoded it counts
+//! as all that it may decode to, as one that fails, or is too large, has cost that. From the queue
+//! long requests are served one by one, and others in between.
 
 mod cost;
 mod deficit_round_robin;
@@ -73,6 +74,8 @@ pub struct FairQueue {
     in_service: Cell<usize>,
     /// Bytes of long requests that the core has dealt with since it last looked for new requests.
     long_bytes: Cell<usize>,
+    /// Number of times that it has looked.
+    looks: Cell<u64>,
     last: Cell<Option<Flow>>,
     contended: Cell<u32>,
     changed: Notify,
@@ -82,7 +85,10 @@ pub struct FairQueue {
 #[derive(Debug)]
 pub struct Permit {
     queue: Rc<FairQueue>,
-    is_long: bool,
+    /// Bytes that the request counts for; 0 for one that is not long.
+    long_bytes: usize,
+    /// The queue's `looks` when they were counted.
+    look: u64,
 }
 
 // === impl FairQueue ===
@@ -96,6 +102,7 @@ impl FairQueue {
             bytes_max,
             in_service: Cell::new(0),
             long_bytes: Cell::new(0),
+            looks: Cell::new(0),
             last: Cell::new(None),
             contended: Cell::new(0),
             changed: Notify::new(),
@@ -168,6 +175,7 @@ impl FairQueue {
                 // To the end of the queue of tasks: requests that came meanwhile queue up first.
                 tokio::task::yield_now().await;
                 self.long_bytes.set(0);
+                self.looks.set(self.looks.get().wrapping_add(1));
             } else {
                 blocked().await;
             }
@@ -205,9 +213,25 @@ impl FairQueue {
 
     fn permit(self: &Rc<Self>, cost: Cost) -> Permit {
         self.in_service.set(self.in_service.get() + 1);
+        let long_bytes = if cost.is_long() {
+            cost.core_bytes_max
+        } else {
+            0
+        };
+        self.count_long(long_bytes);
         Permit {
             queue: Rc::clone(self),
-            is_long: cost.is_long(),
+            long_bytes,
+            look: self.looks.get(),
+        }
+    }
+
+    fn count_long(&self, bytes: usize) {
+        let before = self.long_bytes.get();
+        self.long_bytes.set(before.saturating_add(bytes));
+        if before == 0 && bytes > 0 {
+            // It is set back once the core has looked for new requests.
+            self.changed.notify_one();
         }
     }
 
@@ -238,16 +262,19 @@ impl FairQueue {
 // === impl Permit ===
 
 impl Permit {
-    /// Notes the bytes of the body once it is decoded; what is not long is not counted.
+    /// Notes the bytes of the body once it is decoded, which count from then on in place of all
+    /// that it might have decoded to; what is not long is not counted.
     pub fn note_decoded(&self, bytes: usize) {
-        if !self.is_long {
+        if self.long_bytes == 0 {
             return;
         }
-        let before = self.queue.long_bytes.get();
-        self.queue.long_bytes.set(before + bytes);
-        if before == 0 {
-            // It is set back once the core has looked for new requests.
-            self.queue.changed.notify_one();
+        let queue = &self.queue;
+        if self.look == queue.looks.get() {
+            let others = queue.long_bytes.get().saturating_sub(self.long_bytes);
+            queue.long_bytes.set(others.saturating_add(bytes));
+        } else {
+            // Decoded beside the core, which has looked since.
+            queue.count_long(bytes);
         }
     }
 }

@@ -245,6 +245,31 @@ fn long_requests_bypass_the_queue_until_the_core_has_had_a_megabyte_of_them() {
     assert_eq!(queue.long_bytes.get(), 7 * 150_000);
 }
 
+/// Regression: bodies that decoded to megabytes and failed then were not counted.
+#[tokio::test]
+async fn a_long_request_counts_as_all_that_it_may_decode_to_until_that_is_known() {
+    let queue = FairQueue::new(usize::MAX);
+    let serving = Rc::clone(&queue).serve(|_| true, || std::future::ready(()));
+    let mut serving = Box::pin(serving);
+    assert!(futures_util::poll!(&mut serving).is_pending());
+    drop(queue.permit(long()));
+    assert_eq!(queue.long_bytes.get(), 4 << 20, "it failed");
+    assert!(!queue.bypasses_queue(flow(1), long()));
+    assert!(queue.bypasses_queue(flow(1), plain(10)), "what is short");
+    let slow = queue.permit(long());
+    for _ in 0..2 {
+        assert!(futures_util::poll!(&mut serving).is_pending());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(queue.long_bytes.get(), 0, "the core has looked");
+    let quick = queue.permit(long());
+    quick.note_decoded(150_000);
+    assert_eq!(queue.long_bytes.get(), 150_000);
+    slow.note_decoded(2 << 20);
+    assert_eq!(queue.long_bytes.get(), 150_000 + (2 << 20));
+    assert!(!queue.bypasses_queue(flow(1), long()));
+}
+
 #[test]
 fn long_requests_are_served_one_a_round() {
     let queue = FairQueue::new(usize::MAX);
