@@ -102,10 +102,13 @@ impl<'a> StoreErrorKind<'a> {
         let said = error.to_string();
         let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
         let status = status_in(&said);
+        // Of an answer with a code the code alone: the rest has the object's name, as any text may.
+        let code = code_in(&said).unwrap_or(&said);
+        let is_busy = BUSY.iter().any(|word| code.contains(word));
         // First, as its text has the object's name, which may be any of the words.
         if matches!(error, Error::NotFound { .. }) && !says(&NO_BUCKET) {
             Self::NotFound
-        } else if says(&BUSY) || matches!(status, Some(408 | 429 | 500..)) {
+        } else if is_busy || matches!(status, Some(408 | 429 | 500..)) {
             // Before what needs a change: a busy key management service is no wrong key.
             Self::Busy
         } else if says(&WRONG_REGION) {
@@ -133,16 +136,18 @@ pub fn status(error: &Error) -> Option<u16> {
 /// The store's own error code, where its answer has one.
 #[must_use]
 pub fn code(error: &Error) -> Option<String> {
-    let said = error.to_string();
-    let (_, rest) = said.split_once("<Code>")?;
-    let (code, _) = rest.split_once("</Code>")?;
-    Some(code.to_owned())
+    code_in(&error.to_string()).map(str::to_owned)
 }
 
 /// First error of a type among an error and its causes.
 pub fn in_chain<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
     let chain = std::iter::successors(Some(error), |error| (*error).source());
     chain.filter_map(|error| error.downcast_ref()).next()
+}
+
+fn code_in(said: &str) -> Option<&str> {
+    let (_, rest) = said.split_once("<Code>")?;
+    rest.split_once("</Code>").map(|(code, _)| code)
 }
 
 fn status_in(said: &str) -> Option<u16> {
@@ -216,6 +221,13 @@ mod tests {
             (not_found("status code: 404"), "NotFound", Some(404)),
             (not_found("KMS. is no such object"), "NotFound", None),
             (not_found("SlowDown is no such object"), "NotFound", None),
+            (
+                denied(
+                    "PUT http://s/b/SlowDown/a status code: 403 <Code>AccessDenied</Code> SlowDown/a",
+                ),
+                "Denied",
+                Some(403),
+            ),
             (generic("status code: 503"), "Busy", Some(503)),
             (generic("status code: 429"), "Busy", Some(429)),
             (
