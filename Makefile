@@ -17,8 +17,8 @@ INSTALL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
 	CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo install --locked --quiet
 # Which part of the mutants: k/n, as cargo mutants has it.
 SHARD ?= 0/1
-# Tests at a time: twice as many as there are cores, as most tests wait for servers half of the time.
-TEST_THREADS ?= $(shell echo $$(( $$(nproc) * 2 )))
+# Tests at a time: half as many again as there are cores, as many tests wait for servers.
+TEST_THREADS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 # What make fuzz runs, and under which sanitizer: none is five times as fast.
 TARGET ?= parse
 RUNS ?= 100000000

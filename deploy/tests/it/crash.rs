@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use tempfile::TempDir;
 
-/// Kills that end each process once in every way.
-const KILLS: u32 = 20;
+/// Kills that end each process twice in every way: on a slow machine some places are met late.
+const KILLS: u32 = 40;
 /// Kills of one data folder; there are as many folders as are worked on at a time.
 const FOLDER_KILLS: u32 = 5;
 /// Power cuts on XFS, which differs from ext4 in its syncs; our code is the same.

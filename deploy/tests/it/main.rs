@@ -16,7 +16,6 @@
 mod admin_failover;
 mod admin_sidecar;
 mod alerts;
-mod attack;
 mod backup;
 mod backup_parts;
 mod browser;

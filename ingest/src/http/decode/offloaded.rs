@@ -1,7 +1,7 @@
 //! Decodes a body beside the cores: one that is too large for a core, or for one whose key is not
 //! known.
 
-use super::{DecodedPayload, EncodedPayload, PayloadKind, is_known};
+use super::encoded_payload::{DecodedPayload, EncodedPayload, PayloadKind, is_known};
 use crate::admission::budget::Share;
 use crate::admission::rejections::Rejection;
 use crate::core::Core;

@@ -1,6 +1,7 @@
 //! Tests of the memory of a body that is decoded, and of keys at its beginning.
 
 use super::*;
+use millrace_encoding::{BodyBuf, Boundary, Hints};
 use libdeflater::{CompressionLvl, Compressor};
 
 fn gzip(plain: &str) -> Vec<u8> {

@@ -1,8 +1,8 @@
 //! Renewal of quota leases: a node reports what it imported of a project, and is leased more.
 //!
 //! One transaction settles one project. Its organization is locked first, so that the project
-//! exists until the end, then the row of its quota, where nodes queue up. It waits for a row as long
-//! as a node waits for the answer: given up by the node alone, it would keep its connection.
+//! exists until the end, then the row of its quota, where nodes queue up. It waits for a row as
+//! long as a node waits for the answer: given up by the node alone, it would keep its connection.
 
 use super::bucket::Bucket;
 use super::project_quota::{LeaseDecision, LeaseReport};

@@ -1,9 +1,9 @@
 //! Schema of the catalog and its history. A migration that was released is never edited; the next
 //! one follows it.
 //!
-//! An empty database gets the schema by `c0001_schema` at once. Catalogs of commit 4bbccd5 and later
-//! get to the same schema by the steps that followed that commit, and `c0001_schema` is recorded in
-//! place of their names: from then on there is one history. Older catalogs are refused.
+//! An empty database gets the schema by `c0001_schema` at once. Catalogs of commit 4bbccd5 and
+//! later get to the same schema by the steps that followed that commit, and `c0001_schema` is
+//! recorded in place of their names: from then on there is one history. Older catalogs are refused.
 //!
 //! All pending migrations run in one transaction, in SQLite and PostgreSQL alike, while every
 //! other process that starts waits; so a catalog is of the old version or of the new one, never

@@ -116,7 +116,7 @@ async fn every_kind_of_difference_is_seen(database: TestDatabase) {
         "ALTER TABLE leases ADD COLUMN more BIGINT NOT NULL DEFAULT 1",
         "ALTER TABLE leases ADD COLUMN more BIGINT REFERENCES users (id)",
         "CREATE INDEX more ON leases (holder)",
-        "CREATE UNIQUE INDEX more ON leases (holder)",
+        "CREATE UNIQUE INDEX more ON leases (name, holder)",
         "CREATE INDEX more ON leases (holder) WHERE lapses_at > 0",
         trigger,
     ] {
