@@ -2,9 +2,9 @@
 //! long, so each runs on one of the two databases.
 //!
 //! Schemathesis tries the fields of a body with all values at their limits, and an export has some
-//! ten destinations with all their fields: all that it has takes ten minutes. So it gets a minute,
-//! of which each phase and each operation has a share. `MILLRACE_SCHEMA_SECONDS` is another time;
-//! with 0 it goes on to the end, as in `make torture-schema`.
+//! ten destinations with all their fields: all that it has takes ten minutes. So it gets two
+//! minutes, of which each phase and each operation has a share. `MILLRACE_SCHEMA_SECONDS` is
+//! another time; with 0 it goes on to the end, as in `make torture-schema`.
 
 use crate::fixture::on;
 use crate::servers::python;
@@ -41,8 +41,16 @@ async fn succeed(command: &mut Command) -> String {
     said
 }
 
-/// Time of a run of Schemathesis unless `MILLRACE_SCHEMA_SECONDS` says otherwise, in seconds.
-const RUN_SECONDS: u64 = 60;
+/// Time of Schemathesis unless `MILLRACE_SCHEMA_SECONDS` says otherwise, in seconds.
+const RUN_SECONDS: u64 = 120;
+
+/// Phases of Schemathesis that are run together, the name of the last one in the output, and their
+/// share of the time in percent: left to itself, the first ones take all of it.
+const PHASES: [(&str, &str, u64); 3] = [
+    ("examples,coverage", "Coverage", 60),
+    ("fuzzing", "Fuzzing", 20),
+    ("stateful", "Stateful", 20),
+];
 
 #[expect(clippy::disallowed_methods, reason = "a test's own setting")]
 fn run_seconds() -> u64 {
@@ -131,37 +139,35 @@ async fn find_nothing(filter: &str, is_here: impl Fn(&str) -> bool) {
     let folder = tempfile::tempdir().unwrap();
     let statuses = folder.path().join("statuses.json");
     let key = server.fixture.owner_key();
-    let time = match run_seconds() {
-        0 => Vec::new(),
-        seconds => vec![format!("--max-time={seconds}")],
-    };
-    let said = succeed(
-        tool("st", folder.path())
-            .env("SCHEMATHESIS_HOOKS", file("hooks.py"))
-            .env("MILLRACE_MINE", protected_ids(&server).await)
+    let mine = protected_ids(&server).await;
+    for (phases, last, share) in PHASES {
+        let mut run = tool("st", folder.path());
+        run.env("SCHEMATHESIS_HOOKS", file("hooks.py"))
+            .env("MILLRACE_MINE", &mine)
             .env("MILLRACE_STATUSES", &statuses)
             .arg("--config-file")
             .arg(file("schemathesis.toml"))
             .args(["run", "--no-color", filter, &PIPELINES.join("|")])
+            .arg(format!("--phases={phases}"))
             // The time to generate requests is not our concern, and long on a busy machine.
             .arg("--suppress-health-check=too_slow")
-            .args(&time)
             .arg(format!("http://{}/api/schema/", server.address))
-            .args(["--header", &format!("Authorization: Bearer {key}")]),
-    )
-    .await;
-    for phase in ["Coverage", "Fuzzing", "Stateful"] {
-        assert!(said.contains(&format!("✅ {phase}")), "{said}");
+            .args(["--header", &format!("Authorization: Bearer {key}")]);
+        if run_seconds() > 0 {
+            run.arg(format!("--max-time={}", run_seconds() * share / 100));
+        }
+        let said = succeed(&mut run).await;
+        assert!(said.contains(&format!("✅ {last}")), "{said}");
     }
     let document = server.fixture.get("/api/schema/").await.body;
     let statuses = std::fs::read_to_string(statuses).unwrap();
     let statuses: Value = serde_json::from_str(&statuses).unwrap();
     let Operations { all, untried, done } = tried_and_done(&document, &statuses, is_here);
     // On a slow machine the time may be over before the last ones.
-    assert!(10 * untried.len() <= all, "{all}: {untried:#?}\n{said}");
-    // The rest needs what a run cannot have: a token of a mail, an operator's key, the engine. In a
-    // minute some have bad bodies only.
-    let (least, of) = if time.is_empty() { (3, 4) } else { (1, 2) };
+    assert!(10 * untried.len() <= all, "{all}: {untried:#?}");
+    // The rest needs what a run cannot have: a token of a mail, an operator's key, the engine. In
+    // two minutes some have bad bodies only.
+    let (least, of) = if run_seconds() == 0 { (3, 4) } else { (1, 2) };
     assert!(
         of * done.len() >= least * all,
         "{all}: {done:#?}\n{statuses:#}"
