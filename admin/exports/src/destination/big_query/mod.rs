@@ -30,6 +30,7 @@ use crate::window::RunScope;
 use async_trait::async_trait;
 use std::sync::Arc;
 use url::Url;
+use uuid::Uuid;
 
 /// Base URL of BigQuery.
 pub(super) fn base() -> Result<Url, ExportError> {
@@ -47,8 +48,8 @@ impl Service for BigQueryService {
         Ok(Box::new(delivery::LoadDelivery::begin(self, run).await?))
     }
 
-    async fn test(self: Arc<Self>, step: TestStep) -> Result<(), ExportError> {
-        let scratch = scratch_name(&self.names.table);
+    async fn test(self: Arc<Self>, step: TestStep, test_id: Uuid) -> Result<(), ExportError> {
+        let scratch = scratch_name(&self.names.table, test_id);
         match step {
             TestStep::Reach | TestStep::Authenticate => self.log_in().await.map(drop),
             TestStep::Find => self.find_dataset().await.map(drop),

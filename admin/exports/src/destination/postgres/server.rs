@@ -5,6 +5,7 @@ use crate::destination::table::Layout;
 use crate::error::ExportError;
 use std::fmt;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// SQL dialect of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,9 @@ pub(super) struct Server {
     /// True if the server's certificate is self-signed.
     pub(super) has_self_signed_cert: bool,
     pub(super) limits: TimeLimits,
+    /// Id in the name of the table that a test creates: no table of the customer has it, nor that
+    /// of another test.
+    pub(super) test_id: Uuid,
 }
 
 impl Server {
@@ -92,6 +96,7 @@ impl Server {
             layout,
             has_self_signed_cert: settings.flag("has_self_signed_cert"),
             limits,
+            test_id: Uuid::new_v4(),
         };
         let names = [&server.schema, &server.table, &server.database];
         if names.iter().any(|name| name.contains('\0')) {

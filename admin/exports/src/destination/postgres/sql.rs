@@ -8,8 +8,8 @@ use uuid::Uuid;
 const NAME_BYTES_MAX: usize = 63;
 /// Suffix of the table of runs.
 const RUNS: &str = "_millrace_runs";
-/// Suffix of the table that a test creates.
-const SCRATCH: &str = "_millrace_test";
+/// Suffix of the table that a test creates, before the test's id.
+const SCRATCH: &str = "_millrace_test_";
 /// Temporary table that rows arrive in.
 pub(super) const STAGE: &str = "millrace_stage";
 
@@ -42,7 +42,8 @@ impl Server {
 
     /// Qualified name of the table that a test creates.
     pub(super) fn scratch(&self) -> String {
-        self.qualified(&sibling_name(&self.table, SCRATCH))
+        let suffix = format!("{SCRATCH}{}", self.test_id.simple());
+        self.qualified(&sibling_name(&self.table, &suffix))
     }
 
     fn qualified(&self, table: &str) -> String {
@@ -167,7 +168,7 @@ fn sibling_name(table: &str, suffix: &str) -> String {
         .simple()
         .to_string();
     let digest = digest.get(..8).unwrap_or_default();
-    let room = NAME_BYTES_MAX - suffix.len() - digest.len() - 1;
+    let room = NAME_BYTES_MAX.saturating_sub(suffix.len() + digest.len() + 1);
     let kept = table
         .get(..table.floor_char_boundary(room))
         .unwrap_or_default();
@@ -176,7 +177,8 @@ fn sibling_name(table: &str, suffix: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{NAME_BYTES_MAX, RUNS, quoted, sibling_name};
+    use super::{NAME_BYTES_MAX, RUNS, SCRATCH, quoted, sibling_name};
+    use uuid::Uuid;
 
     #[test]
     fn names_are_quoted() {
@@ -191,10 +193,11 @@ mod tests {
         assert_eq!(sibling_name("events", RUNS), "events_millrace_runs");
         let long = "é".repeat(31);
         let longer = format!("{long}x");
-        for table in [&long, &longer] {
-            let name = sibling_name(table, RUNS);
+        let scratch = format!("{SCRATCH}{}", Uuid::nil().simple());
+        for (table, suffix) in [(&long, RUNS), (&longer, RUNS), (&longer, scratch.as_str())] {
+            let name = sibling_name(table, suffix);
             assert!(name.len() <= NAME_BYTES_MAX, "{name}");
-            assert!(name.ends_with(RUNS), "{name}");
+            assert!(name.ends_with(suffix), "{name}");
         }
         assert_ne!(sibling_name(&long, RUNS), sibling_name(&longer, RUNS));
     }

@@ -41,9 +41,8 @@ pub(super) async fn make(
         },
         TestStep::Find => find(&session?, server).await,
         TestStep::Write => {
-            let sql = format!(
-                "CREATE TABLE IF NOT EXISTS {scratch} (a INTEGER); INSERT INTO {scratch} VALUES (1)"
-            );
+            let sql =
+                format!("CREATE TABLE {scratch} (a INTEGER); INSERT INTO {scratch} VALUES (1)");
             session?.run(server, &sql).await
         }
         TestStep::Read => {

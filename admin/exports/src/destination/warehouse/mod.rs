@@ -51,11 +51,14 @@ use millrace_rows::Clock;
 use service::Service;
 use std::sync::Arc;
 use url::Url;
+use uuid::Uuid;
 
 /// Destination: a table in Snowflake, BigQuery or Databricks.
 pub struct Warehouse {
     service: Arc<dyn Service>,
     dialler: Arc<dyn Dialler>,
+    /// Id of the test that this is opened for, if it is.
+    test_id: Uuid,
 }
 
 /// Dependencies of all warehouses.
@@ -129,7 +132,11 @@ impl Warehouse {
                 ));
             }
         };
-        Ok(Self { service, dialler })
+        Ok(Self {
+            service,
+            dialler,
+            test_id: Uuid::new_v4(),
+        })
     }
 }
 
@@ -151,7 +158,7 @@ impl Destination for Warehouse {
         let api = self.service.api();
         match step {
             TestStep::Reach => reach(&*self.dialler, &api.base, &api.retry_policy).await,
-            step => Arc::clone(&self.service).test(step).await,
+            step => Arc::clone(&self.service).test(step, self.test_id).await,
         }
     }
 }

@@ -22,8 +22,9 @@ pub(crate) trait Service: Send + Sync {
     /// Begins to deliver a run.
     async fn begin(self: Arc<Self>, run: &RunScope) -> Result<Box<dyn Delivery>, ExportError>;
 
-    /// Makes one of the [`STEPS`](super::steps::STEPS) that follow [`TestStep::Reach`].
-    async fn test(self: Arc<Self>, step: TestStep) -> Result<(), ExportError>;
+    /// Makes one of the [`STEPS`](super::steps::STEPS) that follow [`TestStep::Reach`], in a test
+    /// of this id.
+    async fn test(self: Arc<Self>, step: TestStep, test_id: Uuid) -> Result<(), ExportError>;
 }
 
 /// Name of the staging table of a window.
@@ -51,9 +52,10 @@ pub(crate) async fn drop_stage<T>(
     }
 }
 
-/// Name of the table that a test creates.
-pub(crate) fn scratch_name(table: &str) -> String {
-    format!("{table}_millrace_test")
+/// Name of the table that a test creates, and drops though it could not create it: with the test's
+/// id, as no table of the customer has it.
+pub(crate) fn scratch_name(table: &str, test_id: Uuid) -> String {
+    format!("{table}_millrace_test_{}", test_id.simple())
 }
 
 /// Error for a test's row that cannot be read back.

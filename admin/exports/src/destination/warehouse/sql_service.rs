@@ -10,6 +10,7 @@ use crate::error::ExportError;
 use crate::window::RunScope;
 use async_trait::async_trait;
 use std::sync::Arc;
+use uuid::Uuid;
 
 #[async_trait]
 impl<E: Engine + 'static> Service for E {
@@ -21,8 +22,8 @@ impl<E: Engine + 'static> Service for E {
         Ok(Box::new(WarehouseDelivery::begin(self, run).await?))
     }
 
-    async fn test(self: Arc<Self>, step: TestStep) -> Result<(), ExportError> {
-        let scratch = scratch_name(&self.table_ref().table);
+    async fn test(self: Arc<Self>, step: TestStep, test_id: Uuid) -> Result<(), ExportError> {
+        let scratch = scratch_name(&self.table_ref().table, test_id);
         steps::make(&*self, &scratch, step).await
     }
 }

@@ -25,6 +25,22 @@ async fn all_steps_succeed_and_leave_nothing() {
 }
 
 #[tokio::test]
+async fn a_test_drops_neither_a_table_of_the_customer_nor_that_of_another_test() {
+    let fixture = Fixture::new().await;
+    let own = "CREATE TABLE events_millrace_test (other text)";
+    fixture.execute(own).await;
+    let tests = [fixture.all().await, fixture.all().await];
+    for (step, tables) in [(Write, "5"), (Read, "5"), (Delete, "1")] {
+        for destination in tests.iter().flatten() {
+            destination.test(step).await.unwrap();
+        }
+        assert_eq!(fixture.text(TABLES).await, tables, "{step:?}");
+    }
+    let left = "SELECT count(*) FROM events_millrace_test WHERE other IS NULL";
+    assert_eq!(fixture.text(left).await, "0");
+}
+
+#[tokio::test]
 async fn the_first_failing_step_has_the_error() {
     type Spoil = fn(&mut Fixture);
     let table: [(Spoil, TestStep); 5] = [

@@ -334,9 +334,30 @@ async fn the_steps_of_a_test_succeed_and_leave_nothing() {
     }
     assert!(service.lock().unwrap().tables.is_empty());
     refusal(big_query.test(TestStep::Read).await);
-    let empty = ("events_millrace_test".to_owned(), Vec::new());
-    service.lock().unwrap().tables.extend([empty]);
+    big_query.test(TestStep::Write).await.unwrap();
+    service
+        .lock()
+        .unwrap()
+        .tables
+        .values_mut()
+        .for_each(Vec::clear);
     let (kind, message) = refusal(big_query.test(TestStep::Read).await);
     assert_eq!(kind, ExportErrorKind::Permanent);
     assert!(message.contains("read back"), "{message}");
+}
+
+#[tokio::test]
+async fn a_test_drops_neither_a_table_of_the_customer_nor_that_of_another_test() {
+    let service = Arc::new(Mutex::new(FakeBigQuery::default()));
+    let fake = started(&service).await;
+    let own = ("events_millrace_test".to_owned(), Vec::new());
+    service.lock().unwrap().tables.extend([own]);
+    let tests = [big_query(&fake), big_query(&fake)];
+    for (step, tables) in [(TestStep::Write, 3), (TestStep::Delete, 1)] {
+        for test in &tests {
+            test.test(step).await.unwrap();
+        }
+        let left = service.lock().unwrap().tables.len();
+        assert_eq!(left, tables, "{step:?}");
+    }
 }
