@@ -33,8 +33,14 @@ pub enum OpenError {
         /// The version found.
         version: u16,
     },
-    /// An earlier program wrote this segment; let that program ship everything first.
-    #[error("{}: format version {version} is older than this program reads", path.display())]
+    /// An earlier program wrote this segment. That of commit 4bbccd5 reads it, and leaves a log that
+    /// this one reads once it has accepted an event in each lane and shipped everything: the newest
+    /// segment of a log is never deleted.
+    #[error(
+        "{}: format version {version} is older than this program reads; deploy/RUNBOOK.md (an upgrade) \
+         has the step between",
+        path.display()
+    )]
     OlderVersion {
         /// The segment's file.
         path: PathBuf,

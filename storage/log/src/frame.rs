@@ -170,6 +170,14 @@ impl FrameHeader {
         })
     }
 
+    /// Version of a frame whose fixed header is sound, if this program does not read it.
+    pub fn other_version(bytes: &[u8]) -> Option<u16> {
+        let covered = bytes.get(..HEADER_CRC_AT)?;
+        let is_sound = u32_at(bytes, 0) == Some(MAGIC)
+            && u32_at(bytes, HEADER_CRC_AT) == Some(crc32fast::hash(covered));
+        u16_at(bytes, 4).filter(|&version| is_sound && version != VERSION)
+    }
+
     /// Bytes of the fixed header and the section headers.
     pub fn all_headers_bytes(&self) -> u64 {
         FRAME_HEADER_BYTES as u64 + u64::from(self.headers_bytes)

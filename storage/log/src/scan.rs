@@ -83,6 +83,10 @@ pub(crate) fn scan(
         Some(bytes) => SegmentHeader::decode(bytes, number),
         None => Err(HeaderError::Damaged),
     };
+    let header = match scanner.other_version()? {
+        Some(version) => Err(HeaderError::Version(version)),
+        None => header,
+    };
     let mut scan = SegmentScan::new(header);
     if matches!(header, Err(HeaderError::Version(_))) {
         return Ok(scan);
@@ -165,6 +169,15 @@ impl<'a> Scanner<'a> {
             number,
             salt: 0,
         })
+    }
+
+    /// Version of the first frame, if this program does not read it. A program that reads both wrote
+    /// the header of such a segment anew, with its own version.
+    fn other_version(&mut self) -> io::Result<Option<u16>> {
+        let header = self
+            .window
+            .get(SEGMENT_HEADER_BYTES, FRAME_HEADER_BYTES as u64)?;
+        Ok(header.and_then(FrameHeader::other_version))
     }
 
     fn salt_of_first_frame(&mut self) -> io::Result<Option<u64>> {

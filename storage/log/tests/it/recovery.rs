@@ -220,7 +220,17 @@ fn frame_of_another_log() -> Vec<u8> {
 
 #[test]
 fn a_log_of_another_format_is_refused_and_left_alone() {
-    for (version, reason) in [(1, "older than this program reads"), (3, "newer than")] {
+    let (older, newer) = ("older than this program reads", "newer than");
+    // Where the version is, and what a sum behind it covers.
+    let segment = (8, 0..60);
+    let first_frame = (68, 64..108);
+    for (version, reason, (at, covered)) in [
+        (1, older, segment.clone()),
+        (3, newer, segment),
+        // As a program that reads both leaves a log.
+        (1, older, first_frame.clone()),
+        (3, newer, first_frame),
+    ] {
         let fs = MemoryFs::new();
         let (mut log, _) = open(&fs);
         append(&mut log, 1, 100);
@@ -228,9 +238,10 @@ fn a_log_of_another_format_is_refused_and_left_alone() {
         drop(log);
         let path = segment_paths(&fs, Path::new(DIR)).remove(0);
         let mut bytes = fs.read(&path).unwrap();
-        bytes[8] = version;
-        let crc = crc32fast::hash(&bytes[..60]);
-        bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+        bytes[at] = version;
+        let crc_at = covered.end;
+        let crc = crc32fast::hash(&bytes[covered]);
+        bytes[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
         fs.put(&path, &bytes);
         let refused = try_open(&fs).unwrap_err().to_string();
         let expected =
