@@ -224,6 +224,9 @@ fn a_wrong_password_is_logged_once_by_each_part_and_withdrawn_when_fixed() {
         (there && engine.query("SELECT count() FROM millrace.persons FINAL") == "1").then_some(())
     });
     eventually("persons that are kept again", || {
-        monitored.log().contains("persons are kept again").then_some(())
+        monitored
+            .log()
+            .contains("persons are kept again")
+            .then_some(())
     });
 }

@@ -1,8 +1,8 @@
 //! Tests of the memory of a body that is decoded, and of keys at its beginning.
 
 use super::*;
-use millrace_encoding::{BodyBuf, Boundary, Hints};
 use libdeflater::{CompressionLvl, Compressor};
+use millrace_encoding::{BodyBuf, Boundary, Hints};
 
 fn gzip(plain: &str) -> Vec<u8> {
     let mut compressor = Compressor::new(CompressionLvl::default());
