@@ -1,5 +1,5 @@
 //! Kills of every process and power cuts at any moment: each acknowledged event is in ClickHouse
-//! exactly once, accepted or rejected. `make torture` does the same a thousand times.
+//! exactly once, accepted or rejected. `make torture` does the same for longer.
 
 use crate::disk::{SmallDisk, is_in_mount_namespace};
 use crate::server::millrace;
@@ -13,12 +13,10 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use tempfile::TempDir;
 
-/// Kills that end each process twice in every way: on a slow machine some places are met late.
-const KILLS: u32 = 40;
-/// Kills of one data folder; there are as many folders as are worked on at a time.
-const FOLDER_KILLS: u32 = 5;
+/// Kills that end each process at least once in every way, some of them more often.
+const KILLS: u32 = 60;
 /// Power cuts on XFS, which differs from ext4 in its syncs; our code is the same.
-const XFS_CUTS: u32 = 6;
+const XFS_CUTS: u32 = 12;
 /// Fail points besides random moments: names or lengths were just changed, or a request was just
 /// answered.
 const XFS_POINTS: [&str; 3] = ["request-answered", "segment-made", "checkpoint-stored"];
@@ -55,7 +53,7 @@ fn kill(kinds: &[Kind], kills: u32, folder_kills: u32, power: Option<FileSystem>
 
 #[test]
 fn every_acknowledged_event_is_stored_once_after_kills_of_every_kind() {
-    let report = kill(&Kind::all(), KILLS, FOLDER_KILLS, None);
+    let report = kill(&Kind::all(), KILLS, 15, None);
     assert!(
         report.acknowledged_events >= 1_000 * u64::from(KILLS),
         "{report}"
@@ -65,7 +63,7 @@ fn every_acknowledged_event_is_stored_once_after_kills_of_every_kind() {
 
 #[test]
 fn rows_whose_token_was_spent_before_their_part_had_a_name_are_sent_again() {
-    let report = kill(&[Kind::PartRename], 4, 2, None);
+    let report = kill(&[Kind::PartRename], 8, 2, None);
     assert!(
         report.resent_blocks > 0 || !report.notes.is_empty(),
         "{report}"
@@ -77,7 +75,7 @@ fn every_acknowledged_event_is_stored_once_after_power_cuts() {
     if !is_in_mount_namespace("crash::every_acknowledged_event_is_stored_once_after_power_cuts") {
         return;
     }
-    cut_power(FileSystem::Ext4, &Kind::all(), KILLS, FOLDER_KILLS);
+    cut_power(FileSystem::Ext4, &Kind::all(), KILLS, 15);
 }
 
 #[test]
@@ -93,7 +91,7 @@ fn every_acknowledged_event_is_stored_once_after_power_cuts_on_xfs() {
         Kind::PartRename => false,
     };
     let kinds: Vec<_> = Kind::all().into_iter().filter(is_drawn).collect();
-    cut_power(FileSystem::Xfs, &kinds, XFS_CUTS, XFS_CUTS / 2);
+    cut_power(FileSystem::Xfs, &kinds, XFS_CUTS, 6);
 }
 
 /// Runs kills with power cuts, where loop devices are allowed.
