@@ -2,7 +2,7 @@
 //! space: they cost no more than what was sent allows, and next to nothing of the thread that
 //! serves others.
 
-use super::structure::{threads, ticks_since};
+use super::structure::{ticks, ticks_since};
 use super::{MIB, batch, connect, ingest, post};
 use crate::server::Server;
 use flate2::{Compression, Crc, GzBuilder};
@@ -92,7 +92,7 @@ fn bodies(bytes: usize, header: &str) -> Vec<Body> {
 /// Sends them all; ticks of the thread that serves, and of those beside it.
 fn ticks_of(server: &Server, bodies: &[Body], status: u16) -> (u64, u64) {
     let mut good = connect(server);
-    let before = threads(server);
+    let before = ticks(server);
     for (encoding, path, header, body) in bodies {
         let answer = post(&mut connect(server), path, header, body);
         assert_eq!(answer, status, "{encoding}, {} bytes", body.len());

@@ -7,7 +7,6 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -181,7 +180,7 @@ fn small_bodies_with_much_structure_take_bounded_memory_in_every_encoding() {
         for key in [None, Some(key.as_str())] {
             let plain = plain(piece, is_in_event, key, DECODED_BYTES);
             for (encoding, path, header, body) in bombs(&plain, key) {
-                let ticks_before = threads(&server);
+                let ticks_before = ticks(&server);
                 let status = post(&mut connect(&server), path, &header, &body);
                 let bytes = body.len();
                 let (serving, beside) = ticks_since(&server, &ticks_before);
@@ -291,22 +290,32 @@ fn status(stream: &mut TcpStream) -> u16 {
     text[9..12].parse().unwrap()
 }
 
-/// Names and CPU ticks of the process's threads, by id.
-pub fn threads(server: &Server) -> BTreeMap<String, (String, u64)> {
-    let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
-    let tasks = std::fs::read_dir(tasks).unwrap();
-    let stat = |task: std::fs::DirEntry| {
-        // A thread that has ended meanwhile took little time.
-        let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
-        // Fields are counted from behind the name, which may hold anything: the first one there is
-        // the third. The fourteenth and the fifteenth are ticks in user mode and in the kernel.
-        let (head, fields) = stat.rsplit_once(") ")?;
-        let (id, name) = head.split_once(" (")?;
+/// CPU ticks of a process: of all its threads, those that have ended too, and of those that serve
+/// requests.
+pub struct Ticks {
+    all: u64,
+    serving: u64,
+}
+
+pub fn ticks(server: &Server) -> Ticks {
+    let process = format!("/proc/{}", server.pid().as_raw_nonzero());
+    // Fields are counted from behind the name, which may hold anything: the first one there is the
+    // third. The fourteenth and the fifteenth are ticks in user mode and in the kernel.
+    let ticks_of = |stat: &str| {
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
         let ticks = fields.split(' ').skip(14 - 3).take(2);
-        let ticks = ticks.map(|it| it.parse::<u64>().unwrap()).sum();
-        Some((id.to_owned(), (name.to_owned(), ticks)))
+        ticks.map(|it| it.parse::<u64>().unwrap()).sum::<u64>()
     };
-    tasks.filter_map(|task| stat(task.unwrap())).collect()
+    let all = ticks_of(&std::fs::read_to_string(format!("{process}/stat")).unwrap());
+    let tasks = std::fs::read_dir(format!("{process}/task")).unwrap();
+    // One that has ended meanwhile is none that serves.
+    let stats =
+        tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+    let serving = stats.filter(|stat| stat.contains(" (ingest-"));
+    Ticks {
+        all,
+        serving: serving.map(|stat| ticks_of(&stat)).sum(),
+    }
 }
 
 /// Returns [`MEMORY_BACK`] scaled by the load of the machine: the process gets its share of the
@@ -319,17 +328,10 @@ fn patience() -> Duration {
 }
 
 /// Ticks of the threads that serve requests since then, and of the other threads.
-pub fn ticks_since(server: &Server, before: &BTreeMap<String, (String, u64)>) -> (u64, u64) {
-    let (mut serving, mut beside) = (0, 0);
-    for (id, (name, ticks)) in threads(server) {
-        let ticks = ticks - before.get(&id).map_or(0, |(_, ticks)| *ticks);
-        if name.starts_with("ingest-") {
-            serving += ticks;
-        } else {
-            beside += ticks;
-        }
-    }
-    (serving, beside)
+pub fn ticks_since(server: &Server, before: &Ticks) -> (u64, u64) {
+    let now = ticks(server);
+    let serving = now.serving - before.serving;
+    (serving, (now.all - before.all).saturating_sub(serving))
 }
 
 /// Body as gzip, with blanks behind it that are not compressed: it is sent in more bytes than a
@@ -348,7 +350,7 @@ fn send_large(
     headers: &str,
     bodies: &[Vec<u8>],
 ) -> (u64, u64) {
-    let ticks_before = threads(server);
+    let ticks_before = ticks(server);
     std::thread::scope(|scope| {
         for half in bodies.chunks(bodies.len().div_ceil(2)) {
             scope.spawn(move || {
