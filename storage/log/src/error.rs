@@ -33,9 +33,9 @@ pub enum OpenError {
         /// The version found.
         version: u16,
     },
-    /// An earlier program wrote this segment. That of commit 4bbccd5 reads it, and leaves a log that
-    /// this one reads once it has accepted an event in each lane and shipped everything: the newest
-    /// segment of a log is never deleted.
+    /// An earlier program wrote this segment. That of commit 4bbccd5 reads it, and leaves a log
+    /// that this one reads once it has accepted an event in each lane and shipped everything: the
+    /// newest segment of a log is never deleted.
     #[error(
         "{}: format version {version} is older than this program reads; deploy/RUNBOOK.md (an upgrade) \
          has the step between",

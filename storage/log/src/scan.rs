@@ -171,8 +171,8 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Version of the first frame, if this program does not read it. A program that reads both wrote
-    /// the header of such a segment anew, with its own version.
+    /// Version of the first frame, if this program does not read it. A program that reads both
+    /// wrote the header of such a segment anew, with its own version.
     fn other_version(&mut self) -> io::Result<Option<u16>> {
         let header = self
             .window
