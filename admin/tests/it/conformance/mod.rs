@@ -157,7 +157,9 @@ async fn find_nothing(filter: &str, is_here: impl Fn(&str) -> bool) {
             run.arg(format!("--max-time={}", run_seconds() * share / 100));
         }
         let said = succeed(&mut run).await;
-        assert!(said.contains(&format!("✅ {last}")), "{said}");
+        // To make up the first body of an export may take all of a short phase.
+        let is_over = run_seconds() > 0 && said.contains("Time limit reached");
+        assert!(is_over || said.contains(&format!("✅ {last}")), "{said}");
     }
     let document = server.fixture.get("/api/schema/").await.body;
     let statuses = std::fs::read_to_string(statuses).unwrap();
