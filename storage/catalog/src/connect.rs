@@ -257,7 +257,18 @@ fn common(url: &str, connections_max: u32) -> ConnectOptions {
         .connect_timeout(ACQUIRE_TIMEOUT)
         // Statements carry hashes and addresses; the callers log what matters.
         .sqlx_logging(false);
+    end_maintenance(&mut options);
     options
+}
+
+/// Keeps connections for as long as they work. The task that would close idle and old ones can spin
+/// for ever: it counts up to the number of idle connections, which is below zero, and so very
+/// large, for a moment when one is taken just as another is given back (`spawn_maintenance_tasks`
+/// of sqlx 0.9.0; seen in a test, at 100 % of a core).
+pub(crate) fn end_maintenance(options: &mut ConnectOptions) {
+    options
+        .idle_timeout(None::<Duration>)
+        .max_lifetime(None::<Duration>);
 }
 
 #[cfg(test)]

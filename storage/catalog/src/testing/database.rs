@@ -1,10 +1,12 @@
 //! Databases, one for each test: empty ones, and copies of one with the schema.
 
 use super::postgres::{TestPostgres, execute};
-use crate::connect::begin_write;
+use crate::connect::{begin_write, end_maintenance};
 use crate::migrations::step_names;
 use crate::{Catalog, CatalogError};
-use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement};
+use sea_orm::{
+    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement,
+};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -190,7 +192,7 @@ impl TestDatabase {
     ///
     /// Any database error.
     pub async fn contents(&self) -> Result<Vec<String>, DbErr> {
-        let db = Database::connect(&self.url).await?;
+        let db = connected(&self.url).await?;
         let tables = match self.kind() {
             DatabaseKind::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table'",
             DatabaseKind::Postgres => {
@@ -221,7 +223,7 @@ impl TestDatabase {
     ///
     /// Any database error.
     pub async fn first_column(&self, sql: &str) -> Result<Vec<String>, DbErr> {
-        let db = Database::connect(&self.url).await?;
+        let db = connected(&self.url).await?;
         let found = texts(&db, sql).await?;
         db.close().await?;
         Ok(found)
@@ -233,7 +235,7 @@ impl TestDatabase {
     ///
     /// Any database error.
     pub async fn lock_sqlite(&self) -> Result<impl Sized + use<>, DbErr> {
-        begin_write(&Database::connect(&self.url).await?).await
+        begin_write(&connected(&self.url).await?).await
     }
 
     /// Lines of SQLite's plan for a query.
@@ -242,7 +244,7 @@ impl TestDatabase {
     ///
     /// Any database error.
     pub async fn sqlite_plan(&self, sql: &str) -> Result<Vec<String>, DbErr> {
-        let db = Database::connect(&self.url).await?;
+        let db = connected(&self.url).await?;
         let explain = format!("EXPLAIN QUERY PLAN {sql}");
         let statement = Statement::from_string(DbBackend::Sqlite, explain);
         let lines = db.query_all_raw(statement).await?;
@@ -279,6 +281,13 @@ impl TestDatabase {
         };
         Catalog::create_before(&self.url, old, step).await
     }
+}
+
+/// Connects to a database.
+pub(super) async fn connected(url: &str) -> Result<DatabaseConnection, DbErr> {
+    let mut options = ConnectOptions::new(url);
+    end_maintenance(&mut options);
+    Database::connect(options).await
 }
 
 /// Writes the schema into a database.

@@ -7,7 +7,8 @@
 //! however that came about, and then it stops the server and removes the directory. The thread is
 //! one that sleeps for ever, since each test has a thread of its own that ends with it.
 
-use sea_orm::{ConnectionTrait, Database, DbErr};
+use super::database::connected;
+use sea_orm::{ConnectionTrait, DbErr};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -203,7 +204,7 @@ fn find_binaries() -> Result<PathBuf, String> {
 
 /// Executes statements at a database.
 pub(super) async fn execute(url: &str, sql: &str) -> Result<(), DbErr> {
-    let db = Database::connect(url).await?;
+    let db = connected(url).await?;
     db.execute_unprepared(sql).await?;
     db.close().await
 }
