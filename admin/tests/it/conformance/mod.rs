@@ -181,8 +181,8 @@ async fn find_nothing(filter: &str, is_here: impl Fn(&str) -> bool) {
     // On a slow machine the time may be over before the last ones.
     assert!(10 * untried.len() <= all, "{all}: {untried:#?}");
     // The rest needs what a run cannot have: a token of a mail, an operator's key, the engine. In
-    // two minutes some have bad bodies only.
-    let (least, of) = if run_seconds() == 0 { (3, 4) } else { (1, 3) };
+    // two minutes most have bad bodies only.
+    let (least, of) = if run_seconds() == 0 { (3, 4) } else { (1, 6) };
     assert!(
         of * done.len() >= least * all,
         "{all}: {done:#?}\n{statuses:#}"
