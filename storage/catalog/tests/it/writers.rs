@@ -146,3 +146,30 @@ async fn statements_that_were_given_up_keep_no_connection() {
     assert_eq!(seen.unwrap().len(), 1, "the lock is still held");
     holder.rollback().await.unwrap();
 }
+
+/// Connections have no idle time and no lifetime: those that a server has ended, as by a restart,
+/// are found before their next use.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_the_server_has_ended_are_replaced() {
+    // Waits for the end of each.
+    const END: &str = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity \
+         WHERE application_name = 'millrace' AND datname = current_database()";
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
+    let env = TestEnv::new(&database).await;
+    for organizations in 1..=3 {
+        let mut reads = JoinSet::new();
+        for _ in 0..CHANGES {
+            let catalog = env.catalog.clone();
+            reads.spawn(async move { Organizations::new(&catalog).list_all().await });
+        }
+        for seen in reads.join_all().await {
+            assert_eq!(seen.unwrap().len(), organizations);
+        }
+        database.execute(END).await.unwrap();
+        let name = format!("Organization {organizations}");
+        let made = Organizations::new(&env.catalog)
+            .create(&env.owner, name.as_str(), None)
+            .await;
+        made.unwrap();
+    }
+}
