@@ -122,12 +122,13 @@ torture-persons: # Apply person updates in thousands of ways, with processes tha
 
 .PHONY: torture-exports
 torture-exports: # Kill processes that export again and again; run all exports of a full organization
-	MILLRACE_EXPORT_KILLS=200 MILLRACE_EXPORTS=200 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
-		cargo test -p millrace-exports --test it -- --nocapture processes_die full_organization
+	MILLRACE_EXPORT_KILLS=200 MILLRACE_EXPORTS=200 MILLRACE_INTERVAL_STEP=1 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-exports --test it -- --nocapture processes_die full_organization backfills
 
 .PHONY: torture-schema
-torture-schema: # Send the organization API every request that Schemathesis makes up
-	MILLRACE_SCHEMA_SECONDS=0 cargo test -p millrace-admin --test it schemathesis_finds -- --nocapture
+torture-schema: # Send the organization API every request that Schemathesis makes up; read all pages of a full organization
+	MILLRACE_SCHEMA_ALL=1 MILLRACE_ALL_PAGES=1 cargo test -p millrace-admin --test it -- --nocapture \
+		schemathesis_finds every_response_of_a_full_organization
 
 .PHONY: attack
 attack: $(ENGINE) ## Attack a server for an hour with all that is known, beside a tenant who works; MINUTES=n, SEED=n

@@ -41,10 +41,14 @@ pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallib
 async fn delete_periodically(catalog: &Catalog, holder: Uuid) -> Infallible {
     let failures = RareLog::default();
     loop {
-        if let Err(error) = delete(catalog, holder).await
-            && failures.is_due(&error.to_string(), Instant::now())
-        {
-            tracing::warn!(%error, "rows of what was deleted cannot be deleted; trying again");
+        match delete(catalog, holder).await {
+            Ok(()) => {
+                failures.clear();
+            }
+            Err(error) if failures.is_due(&error.to_string(), Instant::now()) => {
+                tracing::warn!(%error, "rows of what was deleted cannot be deleted; trying again");
+            }
+            Err(_) => {}
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
     }
@@ -61,6 +65,7 @@ async fn prune_periodically(
         tokio::time::sleep(pause).await;
         let failed = prune(catalog, holder, activity_kept, &failures).await;
         if failed.is_empty() {
+            failures.clear();
             pause = PRUNE_INTERVAL;
             continue;
         }

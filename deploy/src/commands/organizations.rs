@@ -163,13 +163,19 @@ async fn features(
     plugins_access_level: Option<i16>,
 ) -> anyhow::Result<()> {
     let actor = Actor::command_line();
-    let set = Organizations::new(catalog)
-        .set_features(&actor, id, on, off)
-        .await;
-    let mut set =
-        set.context("nothing changed; `millrace organizations features` shows the keys")?;
+    let organizations = Organizations::new(catalog);
+    // Whoever only looks waits for nobody who writes.
+    let found = organizations.get(id).await?;
+    let mut set = found.with_context(|| {
+        format!("there is no organization {id}; `millrace organizations list` shows them")
+    })?;
+    if !on.is_empty() || !off.is_empty() {
+        let changed = organizations.set_features(&actor, id, on, off).await;
+        set =
+            changed.context("nothing changed; `millrace organizations features` shows the keys")?;
+    }
     if let Some(level) = plugins_access_level {
-        let leveled = Organizations::new(catalog)
+        let leveled = organizations
             .set_plugins_access_level(&actor, id, level)
             .await;
         let kept = match on.is_empty() && off.is_empty() {

@@ -40,7 +40,7 @@ fn an_attack_costs_other_tenants_nothing_but_time() {
     let server = env!("CARGO_BIN_EXE_millrace").into();
     let corpus = corpus_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
     let options = Options {
-        calm: Duration::from_secs(3),
+        calm: Duration::from_secs(10),
         attack: Duration::from_secs(30),
         rounds: 1,
         seed: SEED,

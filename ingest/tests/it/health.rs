@@ -88,7 +88,7 @@ fn a_scrape_is_answered_however_many_others_ask_right_after_it() {
         stream
     };
     // More than may be open at a time come after each, and more than pages are rendered.
-    for _ in 0..5 {
+    for _ in 0..20 {
         let mut scrape = ask();
         let others: Vec<TcpStream> = (0..100).map(|_| ask()).collect();
         let mut answer = [0; 12];

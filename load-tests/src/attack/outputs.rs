@@ -18,7 +18,6 @@ use crate::metrics;
 use crate::runtime::current_thread_runtime;
 use anyhow::Result;
 use serde_json::Value;
-use std::process::Output;
 use std::time::{Duration, Instant};
 
 /// Time for which an output is asked for again.
@@ -71,8 +70,7 @@ fn until_judged<T>(ask: impl Fn() -> T, is_judged: impl Fn(&T) -> bool) -> T {
 
 /// Checks the output of a command.
 fn command(subject: &Subject, words: &[&str], findings: &Findings) -> Result<()> {
-    let is_done = |output: &Result<Output>| matches!(output, Ok(it) if it.status.success());
-    let output = until_judged(|| subject.operate(words), is_done)?;
+    let output = subject.operate(words)?;
     let name = words.join(" ");
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

@@ -17,7 +17,7 @@ on_both!(
     new_ids_over_the_limit_are_left_out_until_the_next_hour,
 );
 
-const HOSTILE: i64 = 100_000;
+const HOSTILE: i64 = 400_000;
 const UPDATES_MAX: usize = 2_000;
 /// Rounds at most until another project's update is applied: the first one defers the large
 /// project.

@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 use tempfile::TempDir;
 
-const KEYS: u64 = 20_000;
+const KEYS: u64 = 60_000;
 const CONNECTIONS: usize = 16;
 /// Requests sent before responses are read.
 const PIPELINED: usize = 50;

@@ -2,7 +2,7 @@
 //! the same files again.
 
 use super::arrivals;
-use super::test_env::{NOW, TestEnv};
+use super::test_env::{NOW, TestEnv, number};
 use flate2::read::MultiGzDecoder;
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{
@@ -34,9 +34,13 @@ const INTERVALS: [ExportInterval; 5] = [
 const LATE_MAX: i64 = 12;
 
 /// Runs a test for every interval, each in a database of its own. Intervals are none of the
-/// database's business, so on PostgreSQL it is one of minutes and one of days.
+/// database's business, so on PostgreSQL it is one of minutes and one of days; all of them in
+/// `make torture-exports` (`MILLRACE_INTERVAL_STEP`).
 async fn for_every_interval(database: TestDatabase, test: impl AsyncFn(TestEnv)) {
-    let step = if database.is_sqlite() { 1 } else { 3 };
+    let step = match database.is_sqlite() {
+        true => 1,
+        false => usize::try_from(number("MILLRACE_INTERVAL_STEP", 3)).unwrap(),
+    };
     for interval in INTERVALS.into_iter().step_by(step) {
         let database = TestDatabase::of(database.kind()).await;
         let mut env = TestEnv::open(&database).await;
