@@ -27,7 +27,6 @@ const POSTGRES_PAGES_MAX: usize = 3;
 /// Size limit of a page without its rows: its links.
 const ENVELOPE_BYTES_MAX: usize = 4_096;
 
-#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
 fn are_all_pages_read() -> bool {
     std::env::var_os("MILLRACE_ALL_PAGES").is_some()
 }

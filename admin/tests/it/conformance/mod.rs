@@ -57,7 +57,6 @@ const FAMILIES: [&str; 5] = [
     "/api/projects/",
 ];
 
-#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
 fn is_all_tried() -> bool {
     std::env::var_os("MILLRACE_SCHEMA_ALL").is_some()
 }
