@@ -24,14 +24,14 @@ impl Notices for ExportNotices {
             Ok(Some(organization)) => organization,
             Ok(None) => return,
             Err(error) => {
-                tracing::warn!(%error, "administrators are not told of an export");
+                tracing::warn!(%error, "administrators are not notified of an export");
                 return;
             }
         };
         let slot = match outbox.reserve_notice(id) {
             Ok(slot) => slot,
             Err(full) => {
-                tracing::warn!(%full, "administrators are not told of an export");
+                tracing::warn!(%full, "administrators are not notified of an export");
                 return;
             }
         };

@@ -82,7 +82,7 @@ where
                     });
                 let processed = process(routed, app, body, (&mut rate_limit, &mut memory));
                 let processed = tokio::time::timeout(timeout, processed).await;
-                processed.unwrap_or_else(|_| Err(ApiError::unavailable()))
+                processed.unwrap_or_else(|_| Err(ApiError::timed_out(is_read)))
             }
             None => Err(ApiError::not_found()),
         };
@@ -194,12 +194,13 @@ mod tests {
     use crate::router::Router;
     use crate::services::Services;
     use futures_util::stream;
+    use http_body_util::BodyExt as _;
     use millrace_catalog::testing::{DatabaseKind, TestDatabase};
     use millrace_catalog::{Catalog, SecretKey};
     use std::time::Duration;
     use tokio::time::Instant;
 
-    async fn never(_: Context) -> Result<String, ApiError> {
+    async fn never<T>(_: Context) -> Result<T, ApiError> {
         std::future::pending().await
     }
 
@@ -209,21 +210,37 @@ mod tests {
         let catalog = Catalog::open(database.url()).await.unwrap();
         let services = Services::new(catalog, SecretKey::generate().unwrap());
         let mut app = App::new(services).unwrap();
-        let slow = Operation::get("/api/slow/", never).about("Wait").open();
-        app.router = Arc::new(Router::new(vec![slow]).unwrap());
-        let head = RequestHead {
-            method: Method::GET,
-            uri: Uri::from_static("/api/slow/"),
-            headers: HeaderMap::new(),
-            peer: None,
-        };
+        let slow = [
+            Operation::get("/api/slow/", never::<String>)
+                .about("Wait")
+                .open(),
+            Operation::delete("/api/change/", never::<()>)
+                .about("Wait")
+                .open(),
+        ];
+        app.router = Arc::new(Router::new(slow.into()).unwrap());
+        let app = Arc::new(app);
         // The database, which has its own clock, is not used.
         tokio::time::pause();
-        let begun = Instant::now();
-        let body = stream::empty::<Result<Bytes, warp::Error>>();
-        let answer = handle(&Arc::new(app), head, body).await;
-        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(begun.elapsed().as_secs(), 30);
+        for (method, path, words) in [
+            (Method::GET, "/api/slow/", "cannot answer right now"),
+            (Method::DELETE, "/api/change/", "may have been carried out"),
+        ] {
+            let head = RequestHead {
+                method: method.clone(),
+                uri: Uri::from_static(path),
+                headers: HeaderMap::new(),
+                peer: None,
+            };
+            let begun = Instant::now();
+            let body = stream::empty::<Result<Bytes, warp::Error>>();
+            let answer = handle(&app, head, body).await;
+            assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE, "{method}");
+            assert_eq!(begun.elapsed().as_secs(), 30, "{method}");
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            let body = String::from_utf8_lossy(&body);
+            assert!(body.contains(words), "{method}: {body}");
+        }
         assert_eq!(Bounds::timeout_of_none(), Duration::from_secs(30));
     }
 }

@@ -173,4 +173,28 @@ mod tests {
             .get_subcommands()
             .for_each(|it| walk(it, &global));
     }
+
+    #[test]
+    fn an_option_that_was_renamed_has_its_former_name_as_an_alias() {
+        let table = [
+            ("keys create", "project_id", "team-id"),
+            ("migrations approve", "project_id", "team-id"),
+            ("rejected list", "project_id", "team-id"),
+            ("rejected show", "project_id", "team-id"),
+            ("rejected resend", "project_id", "team-id"),
+            ("import reconcile", "project_id", "team-id"),
+            ("import fetch clickhouse", "from_project_id", "from-team-id"),
+            ("import load", "give_up_after", "patience"),
+        ];
+        for (path, id, former) in table {
+            let mut command = &Cli::command();
+            for name in path.split(' ') {
+                command = command.find_subcommand(name).unwrap();
+            }
+            let mut arguments = command.get_arguments();
+            let argument = arguments.find(|argument| argument.get_id() == id).unwrap();
+            let aliases = argument.get_all_aliases().unwrap_or_default();
+            assert!(aliases.contains(&former), "{path}: {aliases:?}");
+        }
+    }
 }

@@ -96,7 +96,7 @@ pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
         .create(dir)
         .with_context(|| {
             format!(
-                "cannot make the data folder {}; give another with --data-dir",
+                "cannot create the data folder {}; give another with --data-dir",
                 dir.display()
             )
         })?;

@@ -71,7 +71,7 @@ pub fn make_export_root(config: &Config, parts: Parts) -> anyhow::Result<()> {
         let made = std::fs::create_dir_all(root);
         made.with_context(|| {
             format!(
-                "cannot make export_root, {}; give another with --export-root",
+                "cannot create export_root, {}; give another with --export-root",
                 root.display()
             )
         })

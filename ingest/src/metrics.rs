@@ -76,7 +76,7 @@ pub fn describe() {
     );
     g!(
         HISTORICAL_HELD,
-        "Events of imports that this node may take in without asking, of all projects"
+        "Events of imports that this node may accept without asking the catalog, of all projects"
     );
     c!(PANICS, "Requests that panicked; each ended alone");
     // A counter that appears with its first count does not increase.

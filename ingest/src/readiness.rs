@@ -26,7 +26,7 @@ struct Part {
 
 /// Condition that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct FailedCheck {
     /// Name of the condition.
     pub name: &'static str,
     /// Explanation for people of what is wrong.
@@ -93,15 +93,15 @@ impl Readiness {
 
     /// Conditions that do not hold now; empty when ready.
     #[must_use]
-    pub fn problems(&self) -> Vec<Problem> {
+    pub fn failed_checks(&self) -> Vec<FailedCheck> {
         let parts = self.0.parts.read().unwrap_or_else(PoisonError::into_inner);
         let required = parts.iter().filter(|part| part.is_required);
         let failed = required.filter_map(|part| {
             let detail = (part.check)()?;
             let name = part.name;
-            Some(Problem { name, detail })
+            Some(FailedCheck { name, detail })
         });
-        let ending = self.is_shutting_down().then(|| Problem {
+        let ending = self.is_shutting_down().then(|| FailedCheck {
             name: "shutdown",
             detail: "the server is shutting down".to_owned(),
         });
@@ -127,6 +127,8 @@ impl Readiness {
 
 impl fmt::Debug for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Readiness").field(&self.problems()).finish()
+        f.debug_tuple("Readiness")
+            .field(&self.failed_checks())
+            .finish()
     }
 }

@@ -129,7 +129,7 @@ impl LeaseRenewer {
                 Err(slow) => {
                     if self.failures.is_due(&slow.to_string(), Instant::now()) {
                         tracing::warn!(
-                            "the catalog is slow to say who keeps persons; asking again"
+                            "the catalog is slow to answer who has the lease of persons; asking again"
                         );
                     }
                 }

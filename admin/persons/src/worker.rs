@@ -225,7 +225,7 @@ impl Worker {
                     .query_error()
                     .map_or_else(|| error.to_string(), QueryError::cause);
                 if self.failures.is_due(&cause, Instant::now()) {
-                    tracing::warn!(%error, "the tables of persons cannot be made; trying again until they are");
+                    tracing::warn!(%error, "the tables of persons cannot be created; trying again until they are");
                 }
                 self.options.retry_pause
             }
@@ -267,8 +267,8 @@ impl Worker {
                     .await?;
                 if deferred > 0 {
                     tracing::debug!(
-                        teams = ?project_ids,
-                        "what events of a project say of persons waits apart"
+                        projects = ?project_ids,
+                        "person updates of a project wait in a backlog of their own"
                     );
                     return Ok((Round::More, progress.watermark()));
                 }

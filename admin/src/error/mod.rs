@@ -86,6 +86,18 @@ impl ApiError {
             .with(RETRY_AFTER, RETRY_SECONDS.to_string())
     }
 
+    /// 503 with `Retry-After`, for a request that took too long. A change goes on all the same.
+    pub(crate) fn timed_out(is_read: bool) -> Self {
+        let mut error = Self::unavailable();
+        if !is_read {
+            error.0.detail = "The answer took too long. What was asked for may have been carried out, \
+                              or may still be: look before you repeat it. A POST that has an \
+                              Idempotency-Key can be repeated with it at once: it is carried out once."
+                .into();
+        }
+        error
+    }
+
     /// 503 with `Retry-After`, for a user whose unread responses take too much memory.
     pub(crate) fn responses_unread() -> Self {
         let mut error = Self::unavailable();

@@ -76,7 +76,7 @@ impl NoticeSlot {
                 let page = match page_after(after).await {
                     Ok(page) => page,
                     Err(error) => {
-                        tracing::warn!(%error, notice = Text::KIND, "some members are not told");
+                        tracing::warn!(%error, notice = Text::KIND, "some members are not notified");
                         return;
                     }
                 };

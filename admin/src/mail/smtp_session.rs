@@ -125,7 +125,7 @@ impl AsyncRead for Bounded {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.left == 0 {
-            let why = format!("the server said more than {REPLY_BYTES_MAX} bytes");
+            let why = format!("the server sent more than {REPLY_BYTES_MAX} bytes");
             return Poll::Ready(Err(io::Error::other(why)));
         }
         let before = buffer.filled().len();

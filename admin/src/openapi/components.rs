@@ -48,7 +48,8 @@ const RESPONSES: [Shared; 11] = [
     ),
     (
         503,
-        "The service cannot answer right now.",
+        "The service cannot answer right now. Where `detail` says so, a change may have been carried out \
+         all the same.",
         &["Retry-After"],
     ),
 ];

@@ -233,11 +233,11 @@ mod tests {
         full.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let full = full.listen(1).unwrap();
         let address = full.local_addr().unwrap();
-        // Connections wait for their turn until there is no room for one more.
+        // Connections wait for their turn until there is no capacity for one more.
         let mut waiting = Vec::new();
         while let Ok(stream) = timeout(10 * SOON, TcpStream::connect(address)).await {
             waiting.push(stream.unwrap());
-            assert!(waiting.len() < 100, "there is room for any number");
+            assert!(waiting.len() < 100, "there is capacity for any number");
         }
         let port = address.port();
         let other = TcpListener::bind(("127.0.0.2", port)).await.unwrap();

@@ -1,6 +1,6 @@
 //! Response body that is sent in pieces, at a minimum pace.
 //!
-//! hyper polls for a piece when its buffer has room, so what a client does not read stays here,
+//! hyper polls for a piece when its buffer has capacity, so what a client does not read stays here,
 //! where it counts against the memory budget, and is dropped with the connection.
 
 use crate::response::budget::ResponseMemory;

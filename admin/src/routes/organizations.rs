@@ -183,7 +183,7 @@ async fn list(context: Context) -> Result<Envelope<OrganizationBody>, ApiError> 
 async fn create(context: Context, new: NewBody) -> Result<OrganizationBody, ApiError> {
     let caller = context.caller()?;
     if caller.scoped_organizations.is_some() {
-        let detail = "This key is limited to some organizations, so it cannot make another one.";
+        let detail = "This key is limited to some organizations, so it cannot create another one.";
         return Err(ApiError::forbidden(detail));
     }
     let new = NewOrganization {

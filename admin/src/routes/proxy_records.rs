@@ -177,7 +177,7 @@ async fn update(context: Context, patch: PatchBody) -> Result<RecordBody, ApiErr
     if let Some(domain) = patch.domain.sent()
         && normalized(&domain)? != record.domain
     {
-        let detail = "The domain of a record never changes; make another record.";
+        let detail = "The domain of a record never changes; create another record.";
         return Err(ApiError::invalid("invalid_input", Some("domain"), detail));
     }
     Ok(record)

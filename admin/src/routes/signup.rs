@@ -158,7 +158,7 @@ fn announce(context: &Context, joined: &Joined) {
     let slot = match outbox.reserve_notice(organization.id) {
         Ok(slot) => slot,
         Err(full) => {
-            tracing::warn!(%full, "members are not told of one who joined");
+            tracing::warn!(%full, "members are not notified of a new member");
             return;
         }
     };

@@ -243,7 +243,7 @@ async fn four_conversations_are_held_at_a_time_and_two_of_them_for_notices() {
         let soon = Duration::from_millis(200);
         let more = timeout(soon, listener.accept()).await;
         assert!(more.is_err(), "more than {held}");
-        // One that ends makes room for another.
+        // One that ends makes way for another.
         conversations.pop();
         let next = timeout(Duration::from_secs(60), listener.accept()).await;
         assert!(next.is_ok(), "no more than {held} in all");

@@ -159,8 +159,8 @@ async fn slow_domains_do_not_delay_the_others() {
         made.await.unwrap();
     }
     let nameserver = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let patience = Duration::from_secs(3_600);
-    let dns = Dns::with_timeout(nameserver.local_addr().ok(), patience);
+    let time_limit = Duration::from_secs(3_600);
+    let dns = Dns::with_timeout(nameserver.local_addr().ok(), time_limit);
     let worker = worker(&fixture, dns, 1, &authority());
     // The first query is never answered; all others are, with "no such name".
     let all_are_asked = async {
@@ -186,8 +186,8 @@ async fn slow_domains_do_not_delay_the_others() {
             ended = worker.check_due() => panic!("the first has no answer yet: {ended:?}"),
         }
     };
-    let patience = Duration::from_secs(60);
-    timeout(patience, asked).await.expect("the others wait");
+    let time_limit = Duration::from_secs(60);
+    timeout(time_limit, asked).await.expect("the others wait");
 }
 
 /// Certificate for a probe that is never used.

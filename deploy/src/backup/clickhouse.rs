@@ -34,7 +34,7 @@ pub async fn wait_until_copied(clickhouse: &ClickHouse, id: CopyId) -> anyhow::R
     let mut poll_timeout = PollTimeout::new();
     loop {
         let state = poll_timeout.check(clickhouse.copying(id).await);
-        match state.context("ClickHouse does not say how far it is")? {
+        match state.context("ClickHouse does not report its progress")? {
             None | Some(CopyState::Running) => tokio::time::sleep(CHECK_INTERVAL).await,
             Some(CopyState::Done) => return Ok(()),
             Some(CopyState::Failed(reason)) => bail!("ClickHouse gave up: {reason}"),

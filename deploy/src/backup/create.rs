@@ -38,7 +38,7 @@ pub fn create(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
     let lock = backup_dir::begin(dir)?;
     let mut builder = DirBuilder::new();
     let made = builder.mode(0o700).create(&to);
-    made.with_context(|| format!("cannot make {}", to.display()))?;
+    made.with_context(|| format!("cannot create {}", to.display()))?;
     let filled = connect::block_on(fill(config, lock.part(), &to));
     filled.with_context(|| format!("{} is not a complete backup; delete it", to.display()))?;
     Ok(to)

@@ -55,8 +55,8 @@ fn require_folder(path: &Path) -> anyhow::Result<()> {
 /// Copies a file or folder that ClickHouse wrote, named `name` in `dir`, from the path `from`.
 /// Fails if there is anything but files and folders in it. ClickHouse writes no links; a copy would
 /// follow one that an attacker who took its process over made, to files that this process may not
-/// read. Each entry is opened without following it and judged once it is open, so that it cannot be
-/// exchanged in between.
+/// read. Each entry is opened without following it and checked once it is open, so that it cannot
+/// be exchanged in between.
 fn copy_no_links(dir: impl AsFd, name: &Path, from: &Path, to: &Path) -> anyhow::Result<()> {
     let opened = open_no_link(dir, name, from)?;
     let found = fstat(&opened).with_context(|| format!("cannot read {}", from.display()))?;
@@ -94,14 +94,14 @@ fn is_something_else(path: &Path) -> anyhow::Error {
 fn copy_file(opened: OwnedFd, from: &Path, to: &Path) -> anyhow::Result<()> {
     let mut options = OpenOptions::new();
     let made = options.write(true).create_new(true).mode(0o600).open(to);
-    let mut made = made.with_context(|| format!("cannot make {}", to.display()))?;
+    let mut made = made.with_context(|| format!("cannot create {}", to.display()))?;
     let copied = io::copy(&mut File::from(opened), &mut made).map(drop);
     copied.with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
 fn copy_entries(opened: &OwnedFd, from: &Path, to: &Path) -> anyhow::Result<()> {
     let made = DirBuilder::new().mode(0o700).create(to);
-    made.with_context(|| format!("cannot make {}", to.display()))?;
+    made.with_context(|| format!("cannot create {}", to.display()))?;
     let unreadable = || format!("cannot read {}", from.display());
     for entry in Dir::read_from(opened).with_context(unreadable)? {
         let entry = entry.with_context(unreadable)?;
@@ -132,7 +132,7 @@ pub fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     let mode = fs::metadata(from).with_context(unreadable)?.permissions();
     match DirBuilder::new().mode(0o700).create(to) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        made => made.with_context(|| format!("cannot make {}", to.display()))?,
+        made => made.with_context(|| format!("cannot create {}", to.display()))?,
     }
     for entry in fs::read_dir(from).with_context(unreadable)? {
         let entry = entry.with_context(unreadable)?;
@@ -204,12 +204,12 @@ mod tests {
             (
                 &part,
                 &to,
-                format!("cannot make {}: File exists", to.display()),
+                format!("cannot create {}: File exists", to.display()),
             ),
             (
                 &all,
                 &file,
-                format!("cannot make {}: File exists", file.display()),
+                format!("cannot create {}: File exists", file.display()),
             ),
             (
                 &odd,

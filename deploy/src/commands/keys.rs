@@ -20,7 +20,7 @@ use uuid::Uuid;
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Create a key: personal (--user), of a new project (--project), or of an existing project
-    /// (--team-id)
+    /// (--project-id)
     Create(Box<Create>),
     /// List keys; personal keys are masked
     List,
@@ -34,7 +34,7 @@ pub enum Command {
 
 /// Key to create.
 #[derive(Args, Clone, Debug)]
-#[command(group(ArgGroup::new("which").required(true).args(["user", "project", "team_id"])))]
+#[command(group(ArgGroup::new("which").required(true).args(["user", "project", "project_id"])))]
 pub struct Create {
     /// Email address of the owner of a personal key
     #[arg(long, value_name = "EMAIL")]
@@ -55,10 +55,10 @@ pub struct Create {
     #[arg(long, requires = "project", value_name = "ID")]
     organization: Option<Uuid>,
     /// Id of a project
-    #[arg(long, value_name = "N")]
-    team_id: Option<i64>,
+    #[arg(long, alias = "team-id", value_name = "N")]
+    project_id: Option<i64>,
     /// Replace the key of the project; the old key is rejected at once
-    #[arg(long, requires = "team_id")]
+    #[arg(long, requires = "project_id")]
     rotate: bool,
     /// Value of the new project key, to take over SDKs that have it already
     #[arg(long, conflicts_with = "user", value_name = "KEY")]
@@ -105,7 +105,7 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
         ));
         return Ok(());
     }
-    let project = match (&create.project, create.team_id) {
+    let project = match (&create.project, create.project_id) {
         (Some(name), _) => {
             let organization = match create.organization {
                 Some(id) => id,
@@ -223,7 +223,7 @@ async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
             .revoke(&Actor::command_line(), key)
             .await?;
         output::print(&format!(
-            "The key of project {} ({}) is revoked; `millrace keys create --team-id {}` gives it another.",
+            "The key of project {} ({}) is revoked; `millrace keys create --project-id {}` gives it another.",
             project.id,
             shown(&project.name),
             project.id

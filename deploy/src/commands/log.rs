@@ -110,13 +110,13 @@ fn segment_row(segment: &SegmentReport) -> [String; 7] {
     let sequences = segment
         .sequences
         .map_or_else(String::new, |(first, last)| format!("{first}–{last}"));
-    let problems: Vec<String> = segment
-        .problems
+    let unreadable: Vec<String> = segment
+        .unreadable
         .iter()
-        .map(|problem| {
+        .map(|range| {
             format!(
                 "{:?} at {}–{}: {}",
-                problem.kind, problem.start, problem.end, problem.reason
+                range.kind, range.start, range.end, range.reason
             )
         })
         .collect();
@@ -127,10 +127,10 @@ fn segment_row(segment: &SegmentReport) -> [String; 7] {
         segment.used_bytes.to_string(),
         segment.file_bytes.to_string(),
         sequences,
-        if problems.is_empty() {
+        if unreadable.is_empty() {
             "none".to_owned()
         } else {
-            problems.join("; ")
+            unreadable.join("; ")
         },
     ]
 }
@@ -138,9 +138,12 @@ fn segment_row(segment: &SegmentReport) -> [String; 7] {
 /// Returns true if the log is damaged. An incomplete tail is no damage: a running server may be
 /// writing it.
 fn is_damaged(found: &Inspection) -> bool {
-    let in_segments = found.segments.iter().flat_map(|segment| &segment.problems);
+    let in_segments = found
+        .segments
+        .iter()
+        .flat_map(|segment| &segment.unreadable);
     found.checkpoint.is_err()
         || in_segments
             .into_iter()
-            .any(|problem| !matches!(problem.kind, millrace_log::ProblemKind::Tail))
+            .any(|range| !matches!(range.kind, millrace_log::UnreadableKind::Tail))
 }

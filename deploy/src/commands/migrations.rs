@@ -34,13 +34,13 @@ pub enum Command {
 
 /// Migration to approve, and its quota.
 #[derive(Args, Clone, Debug)]
-#[command(group = ArgGroup::new("which").required(true).args(["id", "team_id"]))]
+#[command(group = ArgGroup::new("which").required(true).args(["id", "project_id"]))]
 pub struct Approve {
     /// Id of the migration
     id: Option<Uuid>,
     /// Id of the project; approves its oldest open request, or a new migration if there is none
-    #[arg(long, value_name = "N", requires_all = ["total_events", "events_per_minute"])]
-    team_id: Option<i64>,
+    #[arg(long, alias = "team-id", value_name = "N", requires_all = ["total_events", "events_per_minute"])]
+    project_id: Option<i64>,
     /// Events that may be imported in all; as requested by default
     #[arg(long, value_name = "N")]
     total_events: Option<i64>,
@@ -119,7 +119,7 @@ async fn list(catalog: &Catalog, state: Option<State>) -> anyhow::Result<()> {
 async fn allow(catalog: &Catalog, approve: &Approve) -> anyhow::Result<()> {
     let actor = Actor::command_line();
     let note = approve.note.clone();
-    let decided = match (approve.id, approve.team_id) {
+    let decided = match (approve.id, approve.project_id) {
         (Some(id), _) => {
             let decision = HistoricalDecision {
                 approve: true,

@@ -61,7 +61,7 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
             "STARTED",
         ],
         rows,
-        "No node has taken events yet; exports wait for the first.",
+        "No node has accepted events yet; exports wait for the first.",
     );
     if nodes.is_empty() {
         return Ok(());

@@ -158,7 +158,7 @@ impl<'a> Startup<'a> {
             };
             let Ok(Some(engine)) = started else {
                 // Deregisters the node, unless it accepted events. Before the engine ends, which
-                // may take long, or be cut short by a supervisor out of patience.
+                // may take long, or be cut short by a supervisor.
                 let grace = Duration::from_secs(config.grace_seconds);
                 accepting.stop(grace).await?;
                 return started.map(|_| false);

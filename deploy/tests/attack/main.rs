@@ -59,11 +59,11 @@ fn an_attack_costs_other_tenants_nothing_but_time() {
     for way in BOMBS {
         let refused = format!("{way}: ");
         let outcomes = &report.outcomes["bombs without a key, by encoding"];
-        let is_judged = |it: &String| {
+        let is_rejected = |it: &String| {
             let status = it.strip_prefix(&refused);
             status.is_some_and(|status| ["400", "401", "413"].contains(&status))
         };
-        assert!(outcomes.keys().any(is_judged), "{way}: {report}");
+        assert!(outcomes.keys().any(is_rejected), "{way}: {report}");
     }
     assert!(!report.dearest.is_empty(), "operations take time: {report}");
 }

@@ -99,7 +99,7 @@ impl TestEnv {
         });
         for command in [
             "invites create --email invited@example.com",
-            "migrations approve --team-id 1 --total-events 9 --events-per-minute 9",
+            "migrations approve --project-id 1 --total-events 9 --events-per-minute 9",
         ] {
             let output = self.run(command, Path::new(""));
             assert!(output.status.success(), "{command}: {output:?}");
@@ -221,7 +221,7 @@ fn rejected_texts_are_reported_in_one_line() {
         "organizations create --name Acme --owner EMAIL",
         "invites create --email EMAIL",
         "invites create --email a@example.com --first-name EMAIL",
-        "migrations approve --team-id 1 --total-events 1 --events-per-minute 1 --note EMAIL",
+        "migrations approve --project-id 1 --total-events 1 --events-per-minute 1 --note EMAIL",
         "members remove --user EMAIL",
     ] {
         let output = env.run(command, Path::new(""));

@@ -122,7 +122,7 @@ fn approve(url: &str, total: u64, per_minute: u64) {
     let words = [
         "migrations",
         "approve",
-        "--team-id",
+        "--project-id",
         "1",
         "--total-events",
         &total,

@@ -91,7 +91,7 @@ fn a_project_gets_an_approval_by_its_id() {
     let project_id = server.credential("team_id");
     let (path, _) = request_migration(&server, "Amplitude");
     let numbers = ["--total-events", "7", "--events-per-minute", "3"];
-    let grant = [&["approve", "--team-id", &project_id][..], &numbers].concat();
+    let grant = [&["approve", "--project-id", &project_id][..], &numbers].concat();
     let said = run_ok(&dir, &grant);
     assert!(
         said.contains("approved: 7 events, 3 events a minute"),
@@ -102,7 +102,8 @@ fn a_project_gets_an_approval_by_its_id() {
         (&seen["state"], &seen["total_events"]),
         (&json!("approved"), &json!(7))
     );
-    // No request is open any more: this creates a migration.
+    // No request is open any more: this creates a migration. The option has its former name here.
+    let grant = [&["approve", "--team-id", &project_id][..], &numbers].concat();
     run_ok(&dir, &grant);
     let (_, list) = ask(&server, "GET", ALL, &Value::Null);
     assert_eq!(list["count"], 2);
@@ -117,15 +118,19 @@ fn an_invalid_decision_prints_its_reason_and_exits_nonzero() {
     assert_eq!(status, 200);
     let nobody = "01890f00-0000-7000-8000-000000000000";
     let numbers = ["--total-events", "1", "--events-per-minute", "1"];
-    let unknown_project = [&["approve", "--team-id", "99"][..], &numbers].concat();
+    let unknown_project = [&["approve", "--project-id", "99"][..], &numbers].concat();
     let table = [
         (vec!["approve", nobody], 1, nobody),
         (vec!["reject", nobody], 1, nobody),
         (vec!["approve", &id], 1, "finished"),
         (unknown_project, 1, "99"),
-        (vec!["approve"], 64, "--team-id"),
-        (vec!["approve", "--team-id", "1"], 64, "--total-events"),
-        (vec!["approve", &id, "--team-id", "1"], 64, "--team-id"),
+        (vec!["approve"], 64, "--project-id"),
+        (vec!["approve", "--project-id", "1"], 64, "--total-events"),
+        (
+            vec!["approve", &id, "--project-id", "1"],
+            64,
+            "--project-id",
+        ),
         (vec!["approve", &id, "--total-events", "0"], 1, "at least 1"),
         (vec!["reject", "nonsense"], 64, "nonsense"),
         (vec!["list", "--state", "open"], 64, "requested"),

@@ -235,7 +235,7 @@ impl Drop for Server {
 
 /// Approves all imports of the first project of a catalog.
 pub fn allow_imports(place: &[&str]) {
-    let approve = ["migrations", "approve", "--team-id", "1"];
+    let approve = ["migrations", "approve", "--project-id", "1"];
     let total = ["--total-events", "1000000000000"];
     let rate = ["--events-per-minute", "1000000000"];
     let output = run(&[&approve[..], &total, &rate, place].concat());

@@ -62,11 +62,11 @@ fn assert_confined(unit: &str) {
         assert!(text.lines().any(|found| found == line), "{unit}: {line}");
     }
     let threshold = format!("--threshold={EXPOSURE_MAX}");
-    let judged = Command::new("systemd-analyze")
+    let analysis = Command::new("systemd-analyze")
         .args(["security", "--no-pager", "--offline=yes", &threshold])
         .arg(path(unit))
         .output();
-    match judged {
+    match analysis {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stdout);
             assert!(

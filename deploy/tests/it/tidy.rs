@@ -157,9 +157,9 @@ fn counts_are_spelled_in_one_place() {
         })
     };
     // The suite's numbers are constants of its cases.
-    let rooms = ["deploy/src/", "ingest/import/src/", "load-tests/src/"];
+    let folders = ["deploy/src/", "ingest/import/src/", "load-tests/src/"];
     let is_asked = |name: &str| {
-        rooms.iter().any(|room| name.starts_with(room))
+        folders.iter().any(|folder| name.starts_with(folder))
             && !name.starts_with("load-tests/src/suite/")
     };
     let offenders: Vec<_> = files(".rs")
@@ -201,14 +201,14 @@ fn unlimited_logs(text: &str) -> Vec<usize> {
 #[test]
 fn failures_that_are_tried_again_are_logged_rarely() {
     // Shipping has pauses that grow, and logs by them.
-    let rooms = [
+    let folders = [
         "admin/exports/src/engine/",
         "admin/persons/src/",
         "deploy/src/",
     ];
     let offenders: Vec<_> = files(".rs")
         .into_iter()
-        .filter(|(name, _)| rooms.iter().any(|room| name.starts_with(room)))
+        .filter(|(name, _)| folders.iter().any(|folder| name.starts_with(folder)))
         .flat_map(|(name, text)| {
             let lines = unlimited_logs(&text).into_iter();
             lines
@@ -264,7 +264,7 @@ fn unsafe_code_is_where_it_must_be_and_nowhere_else() {
 /// with such a field in another file are not seen here.
 #[test]
 fn json_from_outside_is_read_within_bounds() {
-    let rooms = ["benches/", "load-tests/", "ingest/fuzz/"];
+    let folders = ["benches/", "load-tests/", "ingest/fuzz/"];
     let is_test = |name: &str| {
         [
             "/tests/",
@@ -288,7 +288,9 @@ fn json_from_outside_is_read_within_bounds() {
     let reads = [&reads[..], &["json::Deserializer::from_", ".json::<"]].concat();
     let offenders: Vec<_> = files(".rs")
         .into_iter()
-        .filter(|(name, _)| !rooms.iter().any(|room| name.starts_with(room)) && !is_test(name))
+        .filter(|(name, _)| {
+            !folders.iter().any(|folder| name.starts_with(folder)) && !is_test(name)
+        })
         .filter(|(name, text)| {
             let text = text.split("\nmod tests {").next().unwrap();
             let is_read = reads.iter().any(|read| text.contains(read));

@@ -49,8 +49,8 @@ impl Blocks {
         self.is_counted
     }
 
-    /// Room to try first, where the output is said to be so large.
-    pub const fn room(&self, said: usize) -> usize {
+    /// Space to try first, where the output is said to be so large.
+    pub const fn space(&self, said: usize) -> usize {
         if self.is_one_try { usize::MAX } else { said }
     }
 

@@ -86,9 +86,9 @@ impl Blockwise {
                 let len = grown(out.len(), limit).ok_or(DecodeError::TooLarge)?;
                 lengthen(out, *filled, len, output.bytes_max);
             }
-            let room = out.get_mut(*filled..).unwrap_or_default();
+            let space = out.get_mut(*filled..).unwrap_or_default();
             let before = (self.0.total_in(), self.0.total_out());
-            let status = self.0.decompress(rest, room, InflateFlush::Block);
+            let status = self.0.decompress(rest, space, InflateFlush::Block);
             let status = status.map_err(|_| broken())?;
             let read = bytes(self.0.total_in() - before.0);
             let written = bytes(self.0.total_out() - before.1);
@@ -100,7 +100,7 @@ impl Blockwise {
             output.blocks.count(output.filled)?;
             match status {
                 Status::StreamEnd => return Ok(rest),
-                // There was room, so it wants more input than there is.
+                // There was space, so it wants more input than there is.
                 _ if read == 0 && written == 0 => return Err(broken()),
                 Status::Ok | Status::BufError => {}
             }

@@ -27,7 +27,7 @@ pub(crate) fn too_many_blocks() -> ApiError {
         StatusCode::PAYLOAD_TOO_LARGE,
         ErrorType::InvalidRequest,
         "body_too_complex",
-        "The body is compressed in too many blocks for what it says. Compress it without a flush behind every few bytes.",
+        "The body is compressed in too many blocks for its size. Compress it without a flush behind every few bytes.",
     )
 }
 

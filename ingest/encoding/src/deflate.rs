@@ -19,8 +19,8 @@ const MEMBER_BYTES_MIN: usize = 18;
 const MEMBER_START: &[u8] = &[0x1f, 0x8b, 0x08];
 /// First guess of the ratio of decoded to compressed bytes: typical batches have 12 to 14.
 const RATIO_GUESS: usize = 20;
-/// Smallest room for a try.
-const ROOM_BYTES_MIN: usize = 256;
+/// Smallest space for a try.
+const SPACE_BYTES_MIN: usize = 256;
 
 /// Decompressors, reused.
 pub struct Inflater {
@@ -63,8 +63,8 @@ impl Inflater {
             };
             let start = output.filled;
             // One byte more than said tells an honest trailer from a lie.
-            let room = hint.saturating_add(1);
-            rest = if self.is_inflated(Wrapper::Gzip, rest, &mut output, room)? {
+            let space = hint.saturating_add(1);
+            rest = if self.is_inflated(Wrapper::Gzip, rest, &mut output, space)? {
                 let member = output.out.get(start..output.filled);
                 after_member(rest, member.unwrap_or_default())
             } else {
@@ -87,7 +87,7 @@ impl Inflater {
         bytes_max: usize,
         blocks: &mut Blocks,
     ) -> Result<(), DecodeError> {
-        let room = body.len().saturating_mul(RATIO_GUESS);
+        let space = body.len().saturating_mul(RATIO_GUESS);
         let mut output = output(out, bytes_max, blocks);
         let is_zlib = has_zlib_header(body);
         let wrapper = if is_zlib {
@@ -95,7 +95,7 @@ impl Inflater {
         } else {
             Wrapper::Bare
         };
-        match self.is_inflated(wrapper, body, &mut output, room) {
+        match self.is_inflated(wrapper, body, &mut output, space) {
             Ok(true) => {}
             Ok(false) if is_zlib => self.blockwise().zlib(body, &mut output)?,
             Err(DecodeError::Broken(_)) if is_zlib => {
@@ -117,30 +117,34 @@ impl Inflater {
         self.blockwise.get_or_insert_default()
     }
 
-    /// Inflates `input` behind the output so far; returns false if libdeflate may not, or `room` is
-    /// too small.
+    /// Inflates `input` behind the output so far; returns false if libdeflate may not, or `space`
+    /// is too small.
     fn is_inflated(
         &mut self,
         wrapper: Wrapper,
         input: &[u8],
         output: &mut Output<'_>,
-        room: usize,
+        space: usize,
     ) -> Result<bool, DecodeError> {
         if output.blocks.is_counted() {
             return Ok(false);
         }
         let Output { out, filled, .. } = output;
-        let room_max = output.bytes_max.saturating_sub(*filled);
-        let room = output.blocks.room(room).max(ROOM_BYTES_MIN).min(room_max);
-        let end = *filled + room;
+        let space_max = output.bytes_max.saturating_sub(*filled);
+        let space = output
+            .blocks
+            .space(space)
+            .max(SPACE_BYTES_MIN)
+            .min(space_max);
+        let end = *filled + space;
         // Never cut: bytes that were filled with zeros once need not be again, of which a body of a
         // million empty members would make a bomb.
         if out.len() < end {
             lengthen(out, *filled, end, output.bytes_max);
         }
         let target = out.get_mut(*filled..).unwrap_or_default();
-        let room = target.len().min(room_max);
-        let target = target.get_mut(..room).unwrap_or_default();
+        let space = target.len().min(space_max);
+        let target = target.get_mut(..space).unwrap_or_default();
         let result = match wrapper {
             Wrapper::Gzip => self.fast.gzip_decompress(input, target),
             Wrapper::Zlib => self.fast.zlib_decompress(input, target),
@@ -151,7 +155,7 @@ impl Inflater {
                 *filled += written;
                 Ok(true)
             }
-            Err(DecompressionError::InsufficientSpace) if room < room_max => Ok(false),
+            Err(DecompressionError::InsufficientSpace) if space < space_max => Ok(false),
             Err(DecompressionError::InsufficientSpace) => Err(DecodeError::TooLarge),
             Err(DecompressionError::BadData) => Err(DecodeError::broken(
                 "The body is not valid gzip or deflate data, or is cut short.",

@@ -59,13 +59,13 @@ impl Context {
                 let len = grown(out.len(), limit).ok_or(DecodeError::TooLarge)?;
                 lengthen(out, filled, len, bytes_max);
             }
-            let room = out.get_mut(filled..).unwrap_or_default();
-            let mut output = OutBuffer::around(room);
+            let space = out.get_mut(filled..).unwrap_or_default();
+            let mut output = OutBuffer::around(space);
             let given = body.get(taken..).unwrap_or_default();
             let given = given.get(..asked).filter(|_| is_counted).unwrap_or(given);
             let mut input = InBuffer::around(given);
             let hint = decoder.run(&mut input, &mut output).map_err(|_| broken())?;
-            let (written, room) = (output.pos(), output.capacity());
+            let (written, space) = (output.pos(), output.capacity());
             taken += input.pos();
             filled += written;
             if is_counted {
@@ -80,7 +80,7 @@ impl Context {
                     decoder.reinit().map_err(|_| broken())?;
                     asked = FRAME_HEAD_BYTES;
                 }
-                _ if input_done && written < room => return Err(broken()),
+                _ if input_done && written < space => return Err(broken()),
                 _ => {}
             }
         }

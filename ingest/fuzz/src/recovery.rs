@@ -4,7 +4,8 @@ use millrace_blocks::store_into;
 use millrace_log::testing::MemoryFs;
 use millrace_log::testing::bytes::reseal_segment;
 use millrace_log::{
-    AppendError, Log, LogHandle, LogOptions, Position, ProblemKind, Section, SectionHeader, inspect,
+    AppendError, Log, LogHandle, LogOptions, Position, Section, SectionHeader, UnreadableKind,
+    inspect,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,8 +55,10 @@ pub fn recovery(data: &[u8]) {
 fn is_of_another_version(fs: &MemoryFs) -> bool {
     let seen = inspect(fs, Path::new(DIR), &mut |_| {}).unwrap();
     seen.segments.iter().any(|segment| {
-        let mut kinds = segment.problems.iter().map(|problem| problem.kind);
-        kinds.any(|kind| [ProblemKind::NewerVersion, ProblemKind::OlderVersion].contains(&kind))
+        let mut kinds = segment.unreadable.iter().map(|range| range.kind);
+        kinds.any(|kind| {
+            [UnreadableKind::NewerVersion, UnreadableKind::OlderVersion].contains(&kind)
+        })
     })
 }
 

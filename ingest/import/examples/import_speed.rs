@@ -110,7 +110,7 @@ fn load(url: &str, file: &str, staging: &str, requests: usize) -> anyhow::Result
         files_parallel: 1,
         requests_parallel: requests,
         compression: None,
-        patience: Duration::from_secs(10),
+        give_up_after: Duration::from_secs(10),
         limits: ChunkLimits::default(),
     };
     let stats = Arc::new(StageStats::default());

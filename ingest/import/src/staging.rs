@@ -27,7 +27,7 @@ impl Staging {
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         std::fs::create_dir_all(path).with_context(|| {
             format!(
-                "cannot make the folder {}; name another with --staging",
+                "cannot create the folder {}; name another with --staging",
                 path.display()
             )
         })?;

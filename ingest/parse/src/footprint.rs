@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_room_for_the_head_that_came_and_for_no_other() {
+    fn an_event_has_space_for_the_head_that_came_and_for_no_other() {
         let body = "{},".repeat(1_000);
         let bytes_max = |protocol| Footprint::of(body.as_bytes()).bytes_max(1_000, protocol);
         let without = bytes_max(Protocol::V0);

@@ -15,7 +15,7 @@ const NAMES_BYTES: usize = 84;
 const SPLICED_BYTES_MAX: usize = 2 * 2 * LIB_BYTES_MAX + NAMES_BYTES;
 
 /// Most bytes that this head adds to each of a request's events in v1. Without one there is an
-/// address at most, for which any event has room.
+/// address at most, for which any event has space.
 pub fn spliced_bytes_max(sdk_info: Option<&str>) -> usize {
     let spliced = |info: &str| SPLICED_BYTES_MAX.min(2 * info.len() + NAMES_BYTES);
     sdk_info.map_or(0, spliced)

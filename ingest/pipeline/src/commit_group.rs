@@ -23,7 +23,7 @@ pub enum Submission {
     /// Store the rows.
     Commit(PendingCommit),
     /// Store the rows and count the import's events.
-    Counted(PendingCommit, ImportReservation),
+    Import(PendingCommit, ImportReservation),
     /// Flush barrier: reply with the end of the log once all that was sent before is in it, or
     /// refused.
     FlushBarrier(oneshot::Sender<Position>),
@@ -34,7 +34,7 @@ pub enum Submission {
 impl Submission {
     /// Drops what the commit thread did not take: the request is told so.
     pub fn refuse(self) {
-        if let Self::Commit(batch) | Self::Counted(batch, _) = self
+        if let Self::Commit(batch) | Self::Import(batch, _) = self
             && let Some(rows) = batch.unwritten
         {
             rows.settle();
@@ -60,7 +60,7 @@ impl CommitGroup {
                 self.add(batch);
                 true
             }
-            Submission::Counted(batch, reservation) => {
+            Submission::Import(batch, reservation) => {
                 self.add(batch);
                 self.reservations.push(reservation);
                 true

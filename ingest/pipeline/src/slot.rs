@@ -173,7 +173,7 @@ fn send(
 ) -> Result<(), Refusal> {
     let submission = match reservation {
         None => Submission::Commit(batch),
-        Some(reservation) => Submission::Counted(batch, reservation),
+        Some(reservation) => Submission::Import(batch, reservation),
     };
     let (submission, refusal) = match input.submissions.try_send(submission) {
         Ok(()) => return Ok(()),

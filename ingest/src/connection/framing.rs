@@ -8,7 +8,7 @@
 //! connection.
 
 /// Bytes of a line that are looked at: the longest field that matters, with a length of any
-/// number of digits that is one, and some room for spaces.
+/// number of digits that is one, and a few bytes for spaces.
 const LINE_BYTES: usize = 64;
 
 /// Part of a request that the next byte belongs to.
@@ -107,9 +107,9 @@ impl Framing {
     fn take_line(&mut self, bytes: &[u8]) -> usize {
         let end = memchr::memchr(b'\n', bytes);
         let text = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
-        let room = self.line.get_mut(self.line_bytes..).unwrap_or_default();
-        let kept = text.len().min(room.len());
-        if let (Some(place), Some(text)) = (room.get_mut(..kept), text.get(..kept)) {
+        let space = self.line.get_mut(self.line_bytes..).unwrap_or_default();
+        let kept = text.len().min(space.len());
+        if let (Some(place), Some(text)) = (space.get_mut(..kept), text.get(..kept)) {
             place.copy_from_slice(text);
         }
         self.line_bytes += kept;

@@ -70,7 +70,7 @@ async fn respond_to_all(listener: TcpListener, permits: Arc<Semaphore>) {
     tokio::time::sleep(RESPONSE_DELAY).await;
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "nobody can be told that the server starts"),
+        Err(error) => return tracing::error!(%error, "cannot answer that the server is starting"),
     };
     loop {
         let Ok((stream, peer)) = listener.accept().await else {

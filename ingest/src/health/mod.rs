@@ -9,7 +9,7 @@
 
 mod responses;
 
-pub use crate::readiness::{PartState, Problem, Readiness};
+pub use crate::readiness::{FailedCheck, PartState, Readiness};
 pub use responses::{live, ready};
 
 use crate::metrics_page::MetricsPage;

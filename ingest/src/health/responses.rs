@@ -1,6 +1,6 @@
 //! Responses to probes: liveness, readiness and metrics.
 
-use super::{PartState, Problem, Readiness};
+use super::{FailedCheck, PartState, Readiness};
 use crate::former_metrics::with_former_names;
 use crate::metrics;
 use crate::metrics_page::MetricsPage;
@@ -47,16 +47,16 @@ fn ready_response(readiness: &Readiness, parts: Option<Vec<PartState>>) -> HttpR
         code: &'static str,
         detail: &'static str,
         attr: Option<&'static str>,
-        problems: Vec<Problem>,
+        problems: Vec<FailedCheck>,
         #[serde(skip_serializing_if = "Option::is_none")]
         parts: Option<Vec<PartState>>,
     }
-    let problems = readiness.problems();
+    let problems = readiness.failed_checks();
     if !problems.is_empty() {
         let body = NotReady {
             r#type: "server_error",
             code: "not_ready",
-            detail: "The server does not take events now; problems says why.",
+            detail: "The server does not accept events now; problems has the reasons.",
             attr: None,
             problems,
             parts,
@@ -75,7 +75,7 @@ fn ready_response(readiness: &Readiness, parts: Option<Vec<PartState>>) -> HttpR
 impl Probed {
     fn metrics(&self) -> Bytes {
         let render = || {
-            let ready = self.readiness.problems().is_empty();
+            let ready = self.readiness.failed_checks().is_empty();
             metrics::ready().set(f64::from(u8::from(ready)));
             with_former_names(self.prometheus.render())
         };
@@ -129,13 +129,13 @@ mod tests {
             flag.load(Ordering::Acquire)
                 .then(|| "the log is full".to_owned())
         });
-        assert_eq!(readiness.problems(), []);
+        assert_eq!(readiness.failed_checks(), []);
         full.store(true, Ordering::Release);
         readiness.shut_down();
         let names: Vec<_> = readiness
-            .problems()
+            .failed_checks()
             .into_iter()
-            .map(|problem| problem.name)
+            .map(|check| check.name)
             .collect();
         assert_eq!(names, ["log", "shutdown"]);
         let answer = ready(&readiness);
@@ -152,7 +152,7 @@ mod tests {
         let readiness = Readiness::new();
         readiness.require("log", || None);
         readiness.observe("clickhouse", || Some("the password is wrong".to_owned()));
-        assert_eq!(readiness.problems(), []);
+        assert_eq!(readiness.failed_checks(), []);
         assert_eq!(ready(&readiness).body, r#"{"status":"ready"}"#);
         let verbose = ready_verbosely(&readiness);
         assert_eq!(verbose.status, StatusCode::OK);

@@ -164,7 +164,7 @@ async fn store(
         core.metrics.resent();
         let shipping = slot.committed_before(parsed.batch.lane);
         recycle(core, parsed.batch);
-        // It has no rows that the watermark would have to wait for.
+        // A resent request has no rows that the watermark would have to wait for.
         drop(epoch);
         let known = match shipping {
             Some(shipping) => shipping.finished().await,
@@ -267,7 +267,7 @@ fn insert_when_stored(core: &Rc<Core>, pending: Pending, fingerprint: Option<u12
             request_dedup.insert(fingerprint);
         }
     };
-    // Nothing awaits it, so the core drives it to its end.
+    // Nothing awaits this task, so the core drives it to its end.
     drop(core.detached.run_to_completion(inserted));
 }
 

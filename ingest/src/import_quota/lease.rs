@@ -44,6 +44,8 @@ pub struct QuotaLease {
     idle_ticks: u32,
     /// True if tokens went back since the last report.
     has_returned: bool,
+    /// True if the catalog did not answer the last report.
+    is_unanswered: bool,
 }
 
 impl QuotaLease {
@@ -56,7 +58,13 @@ impl QuotaLease {
             answered_at: Instant::now(),
             idle_ticks: 0,
             has_returned: false,
+            is_unanswered: false,
         }
+    }
+
+    /// Notes whether the catalog answered a report; returns true if it did not answer the last one.
+    pub fn note_answer(&mut self, is_answered: bool) -> bool {
+        std::mem::replace(&mut self.is_unanswered, !is_answered)
     }
 
     /// Report for the catalog, if there is anything to report.

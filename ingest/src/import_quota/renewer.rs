@@ -6,7 +6,7 @@ use super::refusal::{CatalogDecision, ImportRefusal};
 use crate::metrics;
 use millrace_catalog::{Catalog, ImportQuotas, LeaseDecision, LeaseReport};
 use millrace_pipeline::ImportReservation;
-use millrace_rows::{Clock, ProjectId};
+use millrace_rows::{Clock, ProjectId, RareLog};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify, OnceCell, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{MissedTickBehavior, timeout};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
 use uuid::Uuid;
 
 /// Interval in which the catalog is told what was counted.
@@ -91,7 +91,9 @@ pub struct LeaseRenewer {
     projects: RwLock<BTreeMap<ProjectId, Arc<LeasedProject>>>,
     /// Notified when a lease is nearly used up.
     refill: Notify,
-    is_failing: AtomicBool,
+    failures: RareLog,
+    /// True if the catalog did not answer, since this was last reset.
+    has_failed: AtomicBool,
     /// Set before the leases go back for good.
     is_stopping: AtomicBool,
 }
@@ -122,7 +124,8 @@ impl LeaseRenewer {
             calls: Semaphore::new(CALLS_MAX),
             projects: RwLock::default(),
             refill: Notify::default(),
-            is_failing: AtomicBool::default(),
+            failures: RareLog::default(),
+            has_failed: AtomicBool::default(),
             is_stopping: AtomicBool::default(),
         });
         let (stop, stopped) = watch::channel(false);
@@ -210,13 +213,13 @@ impl LeaseRenewer {
             }
             metrics::historical_held(self.renew_all(cause).await);
         }
-        self.is_failing.store(false, Ordering::Relaxed);
+        self.has_failed.store(false, Ordering::Relaxed);
         self.is_stopping.store(true, Ordering::Release);
         let closed = timeout(CLOSE_GRACE, self.renew_all(Cause::Stop)).await;
-        if closed.is_err() || self.is_failing.load(Ordering::Relaxed) {
+        if closed.is_err() || self.has_failed.load(Ordering::Relaxed) {
             tracing::warn!(
-                "the last imported events are not counted and their leases not given back, as the \
-                 catalog was not told"
+                "the last imported events are not counted and their leases not given back, as \
+                 nothing could be written to the catalog"
             );
         }
     }
@@ -246,14 +249,16 @@ impl LeaseRenewer {
         };
         match self.ask(project.id, lease_report).await {
             Ok(decision) => {
-                if self.is_failing.swap(false, Ordering::Relaxed) {
-                    tracing::info!("imports are taken and counted again");
+                // A project whose reports are answered all the time says nothing about the others.
+                if lease.note_answer(true) && self.failures.clear() {
+                    tracing::info!(project_id = %project.id, "imports are accepted and counted again");
                 }
                 lease.apply(project, lease_report, decision);
             }
             Err(reason) => {
                 // Requests that wait are refused, and try again later.
                 project.note(CatalogDecision::new(None));
+                lease.note_answer(false);
                 self.failed(&reason);
             }
         }
@@ -287,8 +292,15 @@ impl LeaseRenewer {
         }
     }
 
+    /// Forgets the failures that were logged; returns true if there were some.
+    #[cfg(test)]
+    pub(super) fn forget_failures(&self) -> bool {
+        self.failures.clear()
+    }
+
     fn failed(&self, reason: &str) {
-        if !self.is_failing.swap(true, Ordering::Relaxed) {
+        self.has_failed.store(true, Ordering::Relaxed);
+        if self.failures.is_due(reason, Instant::now().into_std()) {
             tracing::error!("imports wait for the catalog: {reason}");
         }
     }

@@ -25,7 +25,7 @@ pub struct CatalogUnavailable;
 
 /// Project of a key that was found.
 #[derive(Clone, Copy)]
-pub struct Found {
+pub struct FoundKey {
     pub project: Project,
     pub validity: Validity,
 }

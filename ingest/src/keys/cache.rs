@@ -1,7 +1,7 @@
 //! Cache of keys: what is known without asking, and when that counts.
 
 use super::answers::{
-    CatalogUnavailable, FirstEventQueue, Found, PendingLookup, QUERY_TIMEOUT, RETRY_MICROS,
+    CatalogUnavailable, FirstEventQueue, FoundKey, PendingLookup, QUERY_TIMEOUT, RETRY_MICROS,
     StaleKeys, Ticks, Validity, lock,
 };
 use super::memo;
@@ -30,7 +30,7 @@ pub struct KeyCache {
     /// Id that tells this cache from others in the process, which share the threads' memory.
     pub(super) id: u64,
     pub(super) catalog: Catalog,
-    pub(super) found: Cache<Arc<str>, Found>,
+    pub(super) found: Cache<Arc<str>, FoundKey>,
     /// Organizations of the projects that were found. A project stays in its organization.
     pub(super) organizations: Cache<ProjectId, Uuid>,
     /// Unknown keys.

@@ -5,7 +5,7 @@
 //! fails or the process ends is made good by the project's next events, whose answer from the cache
 //! still says that nothing is noted. Another process notices at its next look-up of the key.
 
-use super::answers::{Found, QUERY_TIMEOUT, RETRY_MICROS, lock};
+use super::answers::{FoundKey, QUERY_TIMEOUT, RETRY_MICROS, lock};
 use super::cache::{KeyCache, Keys};
 use super::memo;
 use millrace_catalog::ProjectKeys;
@@ -76,7 +76,7 @@ impl KeyCache {
     /// Marks the cached project as noted, so that later events cost nothing. A key that was
     /// forgotten meanwhile stays forgotten.
     fn mark_noted(&self, key: &Arc<str>) {
-        let noted = |entry: Option<moka::Entry<Arc<str>, Found>>| match entry {
+        let noted = |entry: Option<moka::Entry<Arc<str>, FoundKey>>| match entry {
             Some(entry) => {
                 let mut found = entry.into_value();
                 found.project.ingested_event = true;

@@ -1,7 +1,7 @@
 //! Look-ups of keys in the catalog, one for all requests that want the same key.
 
 use super::answers::{
-    CatalogUnavailable, FOUND_MICROS, Found, LookedUpKey, LookupResult, PendingLookup,
+    CatalogUnavailable, FOUND_MICROS, FoundKey, LookedUpKey, LookupResult, PendingLookup,
     UNKNOWN_MICROS, Validity, lock,
 };
 use super::cache::{KeyCache, Keys};
@@ -144,7 +144,8 @@ impl KeyCache {
         if let Some(project) = looked.project {
             let until = now + FOUND_MICROS;
             let validity = Validity { generation, until };
-            self.found.insert(key.clone(), Found { project, validity });
+            self.found
+                .insert(key.clone(), FoundKey { project, validity });
         } else {
             let until = now + UNKNOWN_MICROS;
             self.found.invalidate(&**key);

@@ -4,7 +4,7 @@
 //! one core, 800 ns on four. This table belongs to its thread: a look compares one slot. It holds
 //! answers only, each with its validity, so that it can be wrong no longer than the cache can.
 
-use super::answers::{Found, Validity};
+use super::answers::{FoundKey, Validity};
 use millrace_catalog::key::PROJECT_KEY_BYTES_MAX;
 use millrace_parse::Project;
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ thread_local! {
 struct MemoSlot {
     /// Id of the cache that it belongs to; 0: empty.
     cache_id: u64,
-    found: Found,
+    found: FoundKey,
     key_bytes: usize,
     /// Bytes of the key, then leftovers of an earlier one.
     key: [u8; PROJECT_KEY_BYTES_MAX],
@@ -29,7 +29,7 @@ struct MemoSlot {
 
 const EMPTY: MemoSlot = MemoSlot {
     cache_id: 0,
-    found: Found {
+    found: FoundKey {
         project: Project {
             id: millrace_rows::ProjectId(0),
             anonymize_ips: false,
@@ -45,7 +45,7 @@ const EMPTY: MemoSlot = MemoSlot {
 };
 
 /// Answer that this thread last had for a key; the caller checks whether it still counts.
-pub(super) fn recall(cache_id: u64, key: &str) -> Option<Found> {
+pub(super) fn recall(cache_id: u64, key: &str) -> Option<FoundKey> {
     let found = SEEN.try_with(|seen| {
         let seen = seen.try_borrow().ok()?;
         let slot = seen.get(slot_of(key))?;
@@ -57,7 +57,7 @@ pub(super) fn recall(cache_id: u64, key: &str) -> Option<Found> {
 }
 
 /// Keeps an answer, in place of the one that had its slot.
-pub(super) fn insert(cache_id: u64, key: &str, found: Found) {
+pub(super) fn insert(cache_id: u64, key: &str, found: FoundKey) {
     // A failure, when the thread is ending or the key is too long to be one, is ignored.
     let _ = SEEN.try_with(|seen| {
         let mut seen = seen.try_borrow_mut().ok()?;

@@ -114,7 +114,7 @@ impl<V: Copy + AsRef<[u8]>> RequestHead<V> {
         if self.transfer_encodings > 1 || (self.transfer_encodings == 1 && !self.chunked) {
             return Err(malformed(
                 "invalid_transfer_encoding",
-                "The only transfer encoding taken is chunked. Name compression in Content-Encoding.",
+                "The only transfer encoding accepted is chunked. Name compression in Content-Encoding.",
             ));
         }
         Ok(())

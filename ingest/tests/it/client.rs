@@ -63,7 +63,7 @@ impl Client {
         self.reader.get_mut().write_all(bytes).is_ok()
     }
 
-    /// Gives the kernel little room for what is not read.
+    /// Gives the kernel a small buffer for what is not read.
     pub fn shrink_receive_buffer(&self) {
         let stream = self.reader.get_ref();
         rustix::net::sockopt::set_socket_recv_buffer_size(stream, 4 << 10).unwrap();

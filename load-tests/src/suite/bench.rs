@@ -1,6 +1,7 @@
 //! Resources of the suite: times, folders and CPUs; and a run of the generator.
 
 use super::options::Options;
+use super::rounds::Rounds;
 use super::store::Store;
 use crate::plan::Plan;
 use crate::run::{Progress, run_observed};
@@ -111,6 +112,25 @@ impl<'a> Bench<'a> {
     /// Reports progress.
     pub fn say(&mut self, text: &str) {
         (self.say)(text);
+    }
+
+    /// Measures all rounds. `once` returns a round and what is said of it.
+    ///
+    /// # Errors
+    /// A round could not be measured.
+    pub fn rounds<T>(
+        &mut self,
+        label: &str,
+        mut once: impl FnMut(&mut Self) -> Result<(T, String)>,
+    ) -> Result<Rounds<T>> {
+        let count = self.effort.rounds;
+        let mut rounds = Rounds::new();
+        for number in 1..=count {
+            let (round, said) = once(self)?;
+            self.say(&format!("  {label}round {number} of {count}{said}"));
+            rounds.push(round);
+        }
+        Ok(rounds)
     }
 
     /// Creates an empty folder, removed when dropped.

@@ -1,9 +1,9 @@
 //! Table of the suite's cases.
 
 use super::bench::Bench;
+use super::findings::Findings;
 use super::growth::{self, GrowthAxis};
 use super::load::{BATCHES, Load, load};
-use super::outcome::Outcome;
 use super::server::Contestant::{self, Drain, Ours, Tape};
 use super::store::Store;
 use super::{
@@ -20,24 +20,17 @@ pub struct Case {
     pub name: &'static str,
     /// Heading of the case.
     pub title: &'static str,
-    kind: Kind,
+    measurement: Measurement,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum Measurement {
     /// Servers side by side; the first is compared with the others.
     Throughput(Load, &'static [Contestant]),
-    Disk,
-    Latency,
-    Shipping,
-    Visible,
-    Exports,
-    Overload,
-    Neighbour,
-    Memory,
-    Soak,
-    Flood,
+    /// Cost of an event as a parameter of the load grows.
     Growth(GrowthAxis),
+    /// Measurement of one case only.
+    Own(fn(&mut Bench<'_>) -> Result<Findings>),
 }
 
 const OURS: Contestant = Contestant::OURS;
@@ -47,8 +40,12 @@ const OURS_TWICE: Contestant = Ours {
 };
 const ALL: &[Contestant] = &[OURS, Tape, Drain];
 
-const fn case(name: &'static str, title: &'static str, kind: Kind) -> Case {
-    Case { name, title, kind }
+const fn case(name: &'static str, title: &'static str, measurement: Measurement) -> Case {
+    Case {
+        name,
+        title,
+        measurement,
+    }
 }
 
 const GZIP: Load = Load {
@@ -66,104 +63,112 @@ pub const CASES: [Case; 22] = [
     case(
         "batches",
         "250 events of 998 B a request",
-        Kind::Throughput(BATCHES, ALL),
+        Measurement::Throughput(BATCHES, ALL),
     ),
     case(
         "random",
         "250 events of 998 B a request, all values at random",
-        Kind::Throughput(RANDOM, ALL),
+        Measurement::Throughput(RANDOM, ALL),
     ),
     case(
         "small",
         "1 000 events of 136 B a request",
-        Kind::Throughput(load(1_000, 136, 16), ALL),
+        Measurement::Throughput(load(1_000, 136, 16), ALL),
     ),
     case(
         "tens",
         "10 events of 998 B a request",
-        Kind::Throughput(load(10, 998, 128), ALL),
+        Measurement::Throughput(load(10, 998, 128), ALL),
     ),
     case(
         "singles",
         "1 event of 998 B a request",
-        Kind::Throughput(load(1, 998, 512), ALL),
+        Measurement::Throughput(load(1, 998, 512), ALL),
     ),
     case(
         "gzip",
         "250 events of 998 B a request, gzip",
-        Kind::Throughput(GZIP, &[OURS, Drain]),
+        Measurement::Throughput(GZIP, &[OURS, Drain]),
     ),
     case(
         "workers",
         "Two cores beside one, 250 events of 998 B a request",
-        Kind::Throughput(load(250, 998, 32), &[OURS_TWICE, OURS]),
+        Measurement::Throughput(load(250, 998, 32), &[OURS_TWICE, OURS]),
     ),
     case(
         "disk",
         "The real disk beside bare append and fdatasync",
-        Kind::Disk,
+        Measurement::Own(disk::measure),
     ),
     case(
         "latency",
         "Latency at half of the highest rate, open loop, while events are shipped",
-        Kind::Latency,
+        Measurement::Own(latency::measure),
     ),
     case(
         "shipping",
         "CPU time of shipping to ClickHouse, by what it goes to",
-        Kind::Shipping,
+        Measurement::Own(shipping::measure),
     ),
     case(
         "visible",
         "From the request until it can be queried",
-        Kind::Visible,
+        Measurement::Own(visible::measure),
     ),
     case(
         "exports",
         "An export of all rows, beside the SELECT that it is made of",
-        Kind::Exports,
+        Measurement::Own(exports::measure),
     ),
     case(
         "overload",
         "Three times the highest rate, open loop",
-        Kind::Overload,
+        Measurement::Own(overload::measure),
     ),
     case(
         "neighbour",
         "Latency of a project beside one that sends a hundred times as much",
-        Kind::Neighbour,
+        Measurement::Own(neighbour::measure),
     ),
-    case("memory", "Resident memory", Kind::Memory),
-    case("soak", "Resident memory over a long load", Kind::Soak),
+    case(
+        "memory",
+        "Resident memory",
+        Measurement::Own(memory::measure),
+    ),
+    case(
+        "soak",
+        "Resident memory over a long load",
+        Measurement::Own(soak::measure),
+    ),
     case(
         "flood",
         "Ten times the highest rate for a long time, while events are shipped",
-        Kind::Flood,
+        Measurement::Own(flood::measure),
     ),
     case(
         "connections",
         "Cost by connections",
-        Kind::Growth(GrowthAxis::Connections),
+        Measurement::Growth(GrowthAxis::Connections),
     ),
     case(
         "projects",
         "Cost by projects",
-        Kind::Growth(GrowthAxis::Projects),
+        Measurement::Growth(GrowthAxis::Projects),
     ),
     case(
         "event-bytes",
         "Cost by bytes of an event",
-        Kind::Growth(GrowthAxis::EventBytes),
+        Measurement::Growth(GrowthAxis::EventBytes),
     ),
     case(
         "batch-events",
         "Cost by events of a request",
-        Kind::Growth(GrowthAxis::BatchEvents),
+        Measurement::Growth(GrowthAxis::BatchEvents),
     ),
     case(
         "batch-events-small",
         "Cost by events of a request, events of 136 B",
-        Kind::Growth(GrowthAxis::BatchEventsSmall),
+        Measurement::Growth(GrowthAxis::BatchEventsSmall),
     ),
 ];
 
@@ -172,23 +177,13 @@ impl Case {
     ///
     /// # Errors
     /// A server does not start or a run fails.
-    pub fn run(self, bench: &mut Bench<'_>) -> Result<Outcome> {
-        let mut outcome = match self.kind {
-            Kind::Throughput(load, contestants) => throughput::measure(bench, load, contestants),
-            Kind::Disk => disk::measure(bench),
-            Kind::Latency => latency::measure(bench),
-            Kind::Shipping => shipping::measure(bench),
-            Kind::Visible => visible::measure(bench),
-            Kind::Exports => exports::measure(bench),
-            Kind::Overload => overload::measure(bench),
-            Kind::Neighbour => neighbour::measure(bench),
-            Kind::Memory => memory::measure(bench),
-            Kind::Soak => soak::measure(bench),
-            Kind::Flood => flood::measure(bench),
-            Kind::Growth(axis) => growth::measure(bench, axis),
-        }?;
-        self.name.clone_into(&mut outcome.name);
-        self.title.clone_into(&mut outcome.title);
-        Ok(outcome)
+    pub fn measure(self, bench: &mut Bench<'_>) -> Result<Findings> {
+        match self.measurement {
+            Measurement::Throughput(load, contestants) => {
+                throughput::measure(bench, load, contestants)
+            }
+            Measurement::Growth(axis) => growth::measure(bench, axis),
+            Measurement::Own(measure) => measure(bench),
+        }
     }
 }

@@ -3,7 +3,10 @@
 //! criterion writes `<group>/<bench>/new/{benchmark,estimates}.json`. A bench is named
 //! `<who>/<workload>`, so a group is a table of contestants by workload.
 
+use super::figure::{FigureName, Unit};
+use super::findings::{Cell, Findings};
 use super::outcome::Outcome;
+use super::render;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -82,26 +85,27 @@ fn table(name: &str, group: &Group) -> Outcome {
         .into_iter()
         .chain(workloads.iter().copied())
         .collect();
-    let mut outcome = Outcome::with_columns(&columns);
-    outcome.name = format!("bench-{name}");
-    outcome.title = format!("Bench `{name}`");
+    let mut findings = Findings::with_columns(&columns);
     for (who, rates) in group {
-        let cell = |workload: &&str| match rates.get(*workload) {
-            Some(rate) => format!("{rate:.3}"),
-            None => "–".to_owned(),
-        };
-        let cells = workloads.iter().map(cell);
-        outcome
-            .rows
-            .push([who.clone()].into_iter().chain(cells).collect());
+        let mut row = vec![Cell::from(who.clone())];
+        row.extend(workloads.iter().map(|workload| match rates.get(*workload) {
+            Some(rate) => Cell::Decimals(*rate, 3),
+            None => Cell::Absent,
+        }));
+        findings.rows.push(row);
         for (workload, rate) in rates {
-            outcome.figure(
-                &format!("{who}/{workload}: million_events_per_second"),
+            let subject = format!("{who}/{workload}");
+            findings.figure(
+                FigureName::new(subject, Unit::MillionEventsPerSecond),
                 *rate,
             );
         }
     }
-    outcome
+    render::outcome(
+        &format!("bench-{name}"),
+        &format!("Bench `{name}`"),
+        findings,
+    )
 }
 
 /// Folders in a folder, sorted by name; empty if it does not exist.
@@ -148,7 +152,7 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("report")).unwrap();
         let outcomes = read(dir.path()).unwrap();
         assert_eq!(
-            outcomes[0].markdown(),
+            render::markdown(&outcomes[0]),
             "| million events/s | big | small |\n| --- | ---: | ---: |\n\
              | gzip/theirs | 500.000 | – |\n| ours | 1000.000 | 250.000 |\n"
         );

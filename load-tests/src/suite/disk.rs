@@ -1,12 +1,13 @@
 //! Log on the real disk, compared with the disk's capacity.
 
-use super::bare::{Bare, append_and_sync};
+use super::bare::append_and_sync;
 use super::bench::Bench;
+use super::figure::{FigureName, Unit};
+use super::findings::{Cell, Findings};
 use super::load::BATCHES;
-use super::outcome::{Outcome, median, ratio};
+use super::rounds::Rounds;
 use super::server::{Contestant, Server};
 use super::store::Store;
-use crate::digits::grouped;
 use crate::plan::Plan;
 use crate::summary::Summary;
 use anyhow::Result;
@@ -50,38 +51,53 @@ pub fn logged(bench: &Bench<'_>, server: &Server, plan: &Plan) -> Result<Logged>
     })
 }
 
+struct Round {
+    disk: Logged,
+    memory_events_per_second: f64,
+    bare_bytes_per_second: f64,
+}
+
+impl Round {
+    fn events_per_second(&self) -> f64 {
+        self.disk.summary.events_per_second
+    }
+
+    fn bytes_per_second(&self) -> f64 {
+        self.events_per_second() * self.disk.bytes_per_event
+    }
+}
+
 /// Measures the server on disk and in memory and the bare loop with frames of the same size, in
 /// turn.
 ///
 /// # Errors
 /// A server does not start, a run fails, or the disk refuses.
-pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
-    let (mut disk, mut memory, mut bare) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..bench.effort.rounds {
-        bench.say(&format!("  round {} of {}", round + 1, bench.effort.rounds));
-        let run = ours(bench, Store::Disk)?;
-        memory.push(ours(bench, Store::Memory)?.summary.events_per_second);
-        let frame_bytes = run.frame_bytes as usize;
-        bare.push(append_and_sync(
-            bench,
-            Store::Disk,
-            frame_bytes,
-            bench.effort.window,
-        )?);
-        disk.push(run);
-    }
-    let mut outcome = table(&disk, &memory, &bare);
+pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
+    let rounds = bench.rounds("", |bench| Ok((round(bench)?, String::new())))?;
+    let mut findings = table(&rounds);
     for bytes in [MIB, 8 * MIB] {
         let bare = append_and_sync(bench, Store::Disk, bytes, bench.effort.window)?;
-        outcome.row([
-            format!("bare append + fdatasync of {} MiB", bytes / MIB),
-            "–".to_owned(),
+        findings.row([
+            format!("bare append + fdatasync of {} MiB", bytes / MIB).into(),
+            Cell::Absent,
             megabytes(bare.bytes_per_second),
-            grouped(bytes as f64),
-            "–".to_owned(),
+            Cell::Grouped(bytes as f64),
+            Cell::Absent,
         ]);
     }
-    Ok(outcome)
+    Ok(findings)
+}
+
+fn round(bench: &Bench<'_>) -> Result<Round> {
+    let disk = ours(bench, Store::Disk)?;
+    let memory = ours(bench, Store::Memory)?;
+    let frame_bytes = disk.frame_bytes as usize;
+    let bare = append_and_sync(bench, Store::Disk, frame_bytes, bench.effort.window)?;
+    Ok(Round {
+        disk,
+        memory_events_per_second: memory.summary.events_per_second,
+        bare_bytes_per_second: bare.bytes_per_second,
+    })
 }
 
 fn ours(bench: &Bench<'_>, store: Store) -> Result<Logged> {
@@ -92,56 +108,53 @@ fn ours(bench: &Bench<'_>, store: Store) -> Result<Logged> {
     logged(bench, &server, &plan)
 }
 
-fn table(disk: &[Logged], memory: &[f64], bare: &[Bare]) -> Outcome {
-    let mut outcome = Outcome::with_columns(&[
+fn table(rounds: &Rounds<Round>) -> Findings {
+    let mut findings = Findings::with_columns(&[
         "",
         "events/s",
         "log MB/s",
         "bytes a sync",
         "Millrace on disk ÷ this",
     ]);
-    let each = |of: &dyn Fn(&Logged) -> f64| disk.iter().map(of).collect::<Vec<_>>();
-    let events = each(&|run| run.summary.events_per_second);
-    let bytes = each(&|run| run.summary.events_per_second * run.bytes_per_event);
-    let frame = median(&each(&|run| run.frame_bytes));
-    let bare: Vec<_> = bare.iter().map(|bare| bare.bytes_per_second).collect();
-    let by = |ours: &[f64], theirs: &[f64]| {
-        let each: Vec<_> = ours.iter().zip(theirs).map(|(a, b)| a / b).collect();
-        median(&each)
-    };
-    let (of_memory, of_bare) = (by(&events, memory), by(&bytes, &bare));
-    outcome.row([
-        "Millrace on disk".to_owned(),
-        grouped(median(&events)),
-        megabytes(median(&bytes)),
-        grouped(frame),
-        ratio(1.0, 1.0),
+    let events_per_second = rounds.median(Round::events_per_second);
+    let frame_bytes = rounds.median(|it| it.disk.frame_bytes);
+    let of_memory = rounds.median(|it| it.events_per_second() / it.memory_events_per_second);
+    let of_bare = rounds.median(|it| it.bytes_per_second() / it.bare_bytes_per_second);
+    findings.row([
+        "Millrace on disk".into(),
+        Cell::Grouped(events_per_second),
+        megabytes(rounds.median(Round::bytes_per_second)),
+        Cell::Grouped(frame_bytes),
+        Cell::Ratio(1.0),
     ]);
-    outcome.row([
-        "Millrace in memory".to_owned(),
-        grouped(median(memory)),
-        "–".to_owned(),
-        "–".to_owned(),
-        ratio(of_memory, 1.0),
+    findings.row([
+        "Millrace in memory".into(),
+        Cell::Grouped(rounds.median(|it| it.memory_events_per_second)),
+        Cell::Absent,
+        Cell::Absent,
+        Cell::Ratio(of_memory),
     ]);
-    outcome.row([
-        "bare append + fdatasync of the same size".to_owned(),
-        "–".to_owned(),
-        megabytes(median(&bare)),
-        grouped(frame),
-        ratio(of_bare, 1.0),
+    findings.row([
+        "bare append + fdatasync of the same size".into(),
+        Cell::Absent,
+        megabytes(rounds.median(|it| it.bare_bytes_per_second)),
+        Cell::Grouped(frame_bytes),
+        Cell::Ratio(of_bare),
     ]);
-    outcome.notes.push(
+    findings.note(
         "250 events of 998 B a request, 16 connections. Rows are compressed, so log bytes are \
-         about an eighth of the events'."
-            .to_owned(),
+         about an eighth of the events'.",
     );
-    outcome.figure("Millrace on disk: events_per_second", median(&events));
-    outcome.figure("of memory: ratio", of_memory);
-    outcome.figure("of bare append and fdatasync: ratio", of_bare);
-    outcome
+    for (subject, unit, value) in [
+        ("Millrace on disk", Unit::EventsPerSecond, events_per_second),
+        ("of memory", Unit::Ratio, of_memory),
+        ("of bare append and fdatasync", Unit::Ratio, of_bare),
+    ] {
+        findings.figure(FigureName::new(subject, unit), value);
+    }
+    findings
 }
 
-fn megabytes(bytes_per_second: f64) -> String {
-    format!("{:.1}", bytes_per_second / 1e6)
+fn megabytes(bytes_per_second: f64) -> Cell {
+    Cell::Decimals(bytes_per_second / 1e6, 1)
 }

@@ -4,8 +4,11 @@
 use super::bench::Bench;
 use super::engine::Engine;
 use super::exporter::{Exported, Exporter};
+use super::figure::{FigureName, Unit};
+use super::findings::{Cell, Findings};
 use super::load::BATCHES;
-use super::outcome::{Outcome, median, ratio};
+use super::render::ratio;
+use super::rounds::Rounds;
 use super::server::{Contestant, Server, ServerOptions};
 use super::store::Store;
 use crate::digits::grouped;
@@ -28,7 +31,7 @@ const SEED_ROWS: u64 = 100_000;
 ///
 /// # Errors
 /// Something does not start, a run fails, or an export lacks rows.
-pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     let cpus = bench.cpus.split_with_engine(1);
     let engine = Engine::start(bench, &cpus.engine)?;
     let generator: Vec<_> = cpus.generator.iter().map(usize::to_string).collect();
@@ -46,13 +49,23 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     let load = plan(bench, &server, &exporter, &cpus.generator);
     let rows = bench.effort.exported_rows;
     fill(bench, &engine, &server, &load, rows)?;
-    let mut rounds = Rounds::default();
-    for round in 0..bench.effort.export_rounds {
-        rounds.add(bench, &engine, &exporter, rows)?;
-        let load = rounds.load(bench, &exporter, &load)?;
-        bench.say(&format!("  round {}: {load}", round + 1));
+    let mut rounds = Rounds::new();
+    for number in 1..=bench.effort.export_rounds {
+        let (select, export) = export(bench, &engine, &exporter, rows)?;
+        let [p99_alone_ms, p99_beside_ms] = loads(bench, &exporter, &load)?;
+        bench.say(&format!(
+            "  round {number}: p99 of a load {p99_alone_ms:.3} ms alone, {p99_beside_ms:.3} ms \
+             beside an export"
+        ));
+        rounds.push(Round {
+            select_rows_per_second: rows as f64 / select.as_secs_f64(),
+            export_rows_per_second: rows as f64 / export.took.as_secs_f64(),
+            rss_mebibytes_max: mebibytes(export.rss_bytes_max),
+            p99_alone_ms,
+            p99_beside_ms,
+        });
     }
-    Ok(rounds.outcome(rows))
+    Ok(findings(&rounds, rows))
 }
 
 fn plan(bench: &Bench<'_>, server: &Server, exporter: &Exporter, pin: &[usize]) -> Plan {
@@ -103,110 +116,92 @@ fn fill(
     engine.execute("SYSTEM STOP MERGES millrace.events")
 }
 
-#[derive(Default)]
-struct Rounds {
-    exports: Vec<Exported>,
-    selects: Vec<Duration>,
-    p99_alone_ms: Vec<f64>,
-    p99_beside_ms: Vec<f64>,
+struct Round {
+    select_rows_per_second: f64,
+    export_rows_per_second: f64,
+    rss_mebibytes_max: f64,
+    p99_alone_ms: f64,
+    p99_beside_ms: f64,
 }
 
-impl Rounds {
-    /// Runs a SELECT and an export of the same rows.
-    ///
-    /// ClickHouse's default row groups of a million rows would need more memory than the engine may
-    /// use, so the SELECT uses the export's size of row groups.
-    fn add(
-        &mut self,
-        bench: &Bench<'_>,
-        engine: &Engine,
-        exporter: &Exporter,
-        rows: u64,
-    ) -> Result<()> {
-        let began = Instant::now();
-        engine.drain(
-            "SELECT * FROM millrace.events WHERE timestamp < toStartOfDay(now64(6)) \
-             FORMAT Parquet SETTINGS output_format_parquet_compression_method = 'zstd', \
-             output_format_parquet_row_group_size = 100000, \
-             output_format_parquet_row_group_size_bytes = 67108864",
-        )?;
-        self.selects.push(began.elapsed());
-        let exported = exporter.export(bench)?;
-        ensure!(
-            exported.rows == rows,
-            "{} of {rows} rows were exported",
-            exported.rows
-        );
-        self.exports.push(exported);
-        Ok(())
-    }
+/// Runs a SELECT and an export of the same rows.
+///
+/// ClickHouse's default row groups of a million rows would need more memory than the engine may
+/// use, so the SELECT uses the export's size of row groups.
+fn export(
+    bench: &Bench<'_>,
+    engine: &Engine,
+    exporter: &Exporter,
+    rows: u64,
+) -> Result<(Duration, Exported)> {
+    let began = Instant::now();
+    engine.drain(
+        "SELECT * FROM millrace.events WHERE timestamp < toStartOfDay(now64(6)) \
+         FORMAT Parquet SETTINGS output_format_parquet_compression_method = 'zstd', \
+         output_format_parquet_row_group_size = 100000, \
+         output_format_parquet_row_group_size_bytes = 67108864",
+    )?;
+    let select = began.elapsed();
+    let exported = exporter.export(bench)?;
+    ensure!(
+        exported.rows == rows,
+        "{} of {rows} rows were exported",
+        exported.rows
+    );
+    Ok((select, exported))
+}
 
-    /// Runs a load alone, then beside an export.
-    fn load(&mut self, bench: &Bench<'_>, exporter: &Exporter, plan: &Plan) -> Result<String> {
-        let p99 = |run: &crate::summary::Summary| run.latency.p99_us / 1e3;
-        let alone = p99(&bench.run(plan)?);
-        let mut long = plan.clone();
-        long.duration = Duration::from_secs(3_600);
-        let stop = Stop::default();
-        let beside = std::thread::scope(|scope| {
-            let load = scope.spawn(|| run_observed(&long, &stop, &mut |_| {}));
-            let exported = exporter.export(bench);
-            stop.ask();
-            let load = load.join().map_err(|_| anyhow!("the load panicked"))?;
-            exported.and(load)
-        })
-        .context("a load beside an export")?;
-        let beside = p99(&beside);
-        self.p99_alone_ms.push(alone);
-        self.p99_beside_ms.push(beside);
-        Ok(format!(
-            "p99 of a load {alone:.3} ms alone, {beside:.3} ms beside an export"
-        ))
-    }
+/// Runs a load alone, then beside an export; returns the p99 of both in milliseconds.
+fn loads(bench: &Bench<'_>, exporter: &Exporter, plan: &Plan) -> Result<[f64; 2]> {
+    let alone = bench.run(plan)?;
+    let mut long = plan.clone();
+    long.duration = Duration::from_secs(3_600);
+    let stop = Stop::default();
+    let beside = std::thread::scope(|scope| {
+        let load = scope.spawn(|| run_observed(&long, &stop, &mut |_| {}));
+        let exported = exporter.export(bench);
+        stop.ask();
+        let load = load.join().map_err(|_| anyhow!("the load panicked"))?;
+        exported.and(load)
+    })
+    .context("a load beside an export")?;
+    Ok([&alone, &beside].map(|run| run.latency.p99_us / 1e3))
+}
 
-    fn outcome(&self, rows: u64) -> Outcome {
-        let rate = |took: &Duration| rows as f64 / took.as_secs_f64();
-        let selects: Vec<_> = self.selects.iter().map(rate).collect();
-        let exports: Vec<_> = self
-            .exports
-            .iter()
-            .map(|export| rate(&export.took))
-            .collect();
-        let of_select: Vec<_> = exports.iter().zip(&selects).map(|(a, b)| a / b).collect();
-        let rss = self.exports.iter().map(|export| export.rss_bytes_max).max();
-        let rss = rss.map_or(f64::NAN, mebibytes);
-        let of_alone: Vec<_> = self
-            .p99_beside_ms
-            .iter()
-            .zip(&self.p99_alone_ms)
-            .map(|(beside, alone)| beside / alone)
-            .collect();
-        let mut outcome = Outcome::with_columns(&["", "Export", "SELECT alone", "Export ÷ SELECT"]);
-        outcome.row([
-            "rows/s as Parquet, zstd".to_owned(),
-            grouped(median(&exports)),
-            grouped(median(&selects)),
-            ratio(median(&of_select), 1.0),
-        ]);
-        outcome.row([
-            "most memory, MiB".to_owned(),
-            format!("{rss:.1}"),
-            "–".to_owned(),
-            "–".to_owned(),
-        ]);
-        outcome.figure("export ÷ select: ratio", median(&of_select));
-        outcome.figure("export: rows_per_second", median(&exports));
-        outcome.figure("export: mebibytes", rss);
-        outcome.figure("p99 beside ÷ alone: ratio", median(&of_alone));
-        outcome.notes.push(format!(
-            "{} events of 998 B in one file. A load of {} events/s meanwhile, on disk: p99 {:.3} ms \
-             alone, {:.3} ms beside exports, {} times.",
-            grouped(rows as f64),
-            grouped(EVENTS_PER_SECOND),
-            median(&self.p99_alone_ms),
-            median(&self.p99_beside_ms),
-            ratio(median(&of_alone), 1.0),
-        ));
-        outcome
+fn findings(rounds: &Rounds<Round>, rows: u64) -> Findings {
+    let export = rounds.median(|it| it.export_rows_per_second);
+    let of_select = rounds.median(|it| it.export_rows_per_second / it.select_rows_per_second);
+    let rss_mebibytes = rounds.highest(|it| it.rss_mebibytes_max);
+    let of_alone = rounds.median(|it| it.p99_beside_ms / it.p99_alone_ms);
+    let mut findings = Findings::with_columns(&["", "Export", "SELECT alone", "Export ÷ SELECT"]);
+    findings.row([
+        "rows/s as Parquet, zstd".into(),
+        Cell::Grouped(export),
+        Cell::Grouped(rounds.median(|it| it.select_rows_per_second)),
+        Cell::Ratio(of_select),
+    ]);
+    findings.row([
+        "most memory, MiB".into(),
+        Cell::Decimals(rss_mebibytes, 1),
+        Cell::Absent,
+        Cell::Absent,
+    ]);
+    for (subject, unit, value) in [
+        ("export ÷ select", Unit::Ratio, of_select),
+        ("export", Unit::RowsPerSecond, export),
+        ("export", Unit::Mebibytes, rss_mebibytes),
+        ("p99 beside ÷ alone", Unit::Ratio, of_alone),
+    ] {
+        findings.figure(FigureName::new(subject, unit), value);
     }
+    findings.note(format!(
+        "{} events of 998 B in one file. A load of {} events/s meanwhile, on disk: p99 {:.3} ms \
+         alone, {:.3} ms beside exports, {} times.",
+        grouped(rows as f64),
+        grouped(EVENTS_PER_SECOND),
+        rounds.median(|it| it.p99_alone_ms),
+        rounds.median(|it| it.p99_beside_ms),
+        ratio(of_alone),
+    ));
+    findings
 }

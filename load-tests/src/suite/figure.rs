@@ -1,16 +1,36 @@
-//! Figures of a case, each a row of its table and a value of the history.
+//! Figures of a case: typed names, whose texts are the keys of the history.
 
-/// A measured value with its unit.
-#[derive(Clone, Copy, Debug)]
+use std::fmt;
+
+/// Measured value with its name.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Name, as in `resident, most`.
-    pub name: &'static str,
-    /// Unit of the value.
-    pub unit: Unit,
-    /// The value.
+    /// Name of the value.
+    pub name: FigureName,
+    /// Value in the unit of its name.
     pub value: f64,
-    /// Decimal places in the table.
-    pub places: usize,
+}
+
+/// Name of a figure. Its text is a key in `suite.json` and in the history, where runs of years
+/// compare: it is not changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FigureName {
+    subject: String,
+    quantity: Quantity,
+    unit: Unit,
+}
+
+/// Quantity of a subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// The only one in its unit.
+    Only,
+    /// Quantile, as `p99`.
+    Quantile(&'static str),
+    /// CPU time of threads with a role.
+    CpuTime(&'static str),
+    /// Rows, by what became of them.
+    Rows(&'static str),
 }
 
 /// Unit of a figure.
@@ -26,18 +46,66 @@ pub enum Unit {
     Mebibytes,
     /// Mebibytes per minute.
     MebibytesPerMinute,
+    /// Microseconds.
+    Microseconds,
     /// Milliseconds.
     Milliseconds,
+    /// Millions of events per second.
+    MillionEventsPerSecond,
     /// Quotient of two values of one unit.
     Ratio,
     /// Number of requests.
     Requests,
+    /// Rows per second.
+    RowsPerSecond,
     /// Seconds.
     Seconds,
 }
 
+/// Figure of a table that has one in each row, measured in each round.
+pub struct FigureSpec<R> {
+    /// Name, as in `resident, most`.
+    pub name: &'static str,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// Decimal places in the table.
+    pub places: usize,
+    /// Value in a round.
+    pub of: fn(&R) -> f64,
+}
+
+impl FigureName {
+    /// Names the only quantity of a subject that has this unit.
+    #[must_use]
+    pub fn new(subject: impl Into<String>, unit: Unit) -> Self {
+        Self::with_quantity(subject, Quantity::Only, unit)
+    }
+
+    /// Names a quantity of a subject.
+    #[must_use]
+    pub fn with_quantity(subject: impl Into<String>, quantity: Quantity, unit: Unit) -> Self {
+        Self {
+            subject: subject.into(),
+            quantity,
+            unit,
+        }
+    }
+}
+
+impl fmt::Display for FigureName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (subject, unit) = (&self.subject, self.unit.key());
+        match self.quantity {
+            Quantity::Only => write!(f, "{subject}: {unit}"),
+            Quantity::Quantile(quantile) => write!(f, "{subject}: {quantile}_{unit}"),
+            Quantity::CpuTime(role) => write!(f, "{subject}: {role}_cpu_{unit}"),
+            Quantity::Rows(rows) => write!(f, "{subject}: {rows} {unit}"),
+        }
+    }
+}
+
 impl Unit {
-    /// End of the figure's key in the history.
+    /// End of the name's text.
     const fn key(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -45,15 +113,18 @@ impl Unit {
             Self::EventsPerSecond => "events_per_second",
             Self::Mebibytes => "mebibytes",
             Self::MebibytesPerMinute => "mebibytes_per_minute",
+            Self::Microseconds => "us",
             Self::Milliseconds => "ms",
+            Self::MillionEventsPerSecond => "million_events_per_second",
             Self::Ratio => "ratio",
             Self::Requests => "requests",
+            Self::RowsPerSecond => "rows_per_second",
             Self::Seconds => "seconds",
         }
     }
 
     /// Text in tables.
-    const fn text(self) -> &'static str {
+    pub(super) const fn text(self) -> &'static str {
         match self {
             Self::EventsPerSecond => "events a second",
             Self::MebibytesPerMinute => "mebibytes a minute",
@@ -62,100 +133,100 @@ impl Unit {
     }
 }
 
-impl Figure {
-    /// Key in the history.
+impl<R> FigureSpec<R> {
+    /// Describes a figure.
     #[must_use]
-    pub fn key(&self) -> String {
-        format!("{}: {}", self.name, self.unit.key())
-    }
-
-    /// Row of a table with two columns.
-    #[must_use]
-    pub fn row(&self) -> [String; 2] {
-        let places = self.places;
-        [
-            format!("{} ({})", self.name, self.unit.text()),
-            format!("{:.places$}", self.value),
-        ]
+    pub const fn new(name: &'static str, unit: Unit, places: usize, of: fn(&R) -> f64) -> Self {
+        Self {
+            name,
+            unit,
+            places,
+            of,
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::suite::outcome::Report;
+    use crate::suite::outcome::{Outcome, Report};
+    use std::collections::BTreeSet;
     use std::path::Path;
 
-    const UNITS: [Unit; 9] = [
+    const UNITS: [Unit; 12] = [
         Unit::Count,
         Unit::Events,
         Unit::EventsPerSecond,
         Unit::Mebibytes,
         Unit::MebibytesPerMinute,
+        Unit::Microseconds,
         Unit::Milliseconds,
+        Unit::MillionEventsPerSecond,
         Unit::Ratio,
         Unit::Requests,
+        Unit::RowsPerSecond,
         Unit::Seconds,
     ];
-    /// Units of cases that write their figures without [`Figure`].
-    const OTHER_UNITS: [&str; 2] = ["us", "rows_per_second"];
-    /// Cases whose tables are their figures.
-    const OF_FIGURES: [&str; 2] = ["overload", "flood"];
 
-    #[test]
-    fn committed_results_have_the_names_that_the_suite_writes() {
+    fn committed() -> Vec<Outcome> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/report/suite.json");
         let report: Report = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        let units = UNITS.map(Unit::key).into_iter().chain(OTHER_UNITS);
-        let units: Vec<_> = units.collect();
-        for outcome in &report.outcomes {
+        report.outcomes
+    }
+
+    /// Asserts that the committed results of a case have these figures, each in a row.
+    pub(in crate::suite) fn assert_committed<R>(case: &str, specs: &[FigureSpec<R>]) {
+        let committed = committed();
+        let outcome = committed.iter().find(|it| it.name == case).unwrap();
+        let names = specs.iter().map(|it| FigureName::new(it.name, it.unit));
+        let names: BTreeSet<String> = names.map(|name| name.to_string()).collect();
+        let keys: BTreeSet<String> = outcome.figures.keys().cloned().collect();
+        assert_eq!(names, keys, "{case}");
+        let labels = specs.iter().map(|it| (it.name, it.unit.text()));
+        let labels: Vec<String> = labels
+            .map(|(name, unit)| format!("{name} ({unit})"))
+            .collect();
+        let rows: Vec<String> = outcome.rows.iter().map(|row| row[0].clone()).collect();
+        assert_eq!(rows, labels, "{case}");
+    }
+
+    #[test]
+    fn committed_results_have_units_that_the_suite_knows() {
+        for outcome in committed() {
             for key in outcome.figures.keys() {
-                let is_known = units.iter().any(|unit| key.ends_with(*unit));
+                let is_known = UNITS.iter().any(|unit| key.ends_with(unit.key()));
                 assert!(is_known, "{}: {key}", outcome.name);
-            }
-        }
-        for case in OF_FIGURES {
-            let outcome = report.outcomes.iter().find(|it| it.name == case).unwrap();
-            assert_eq!(outcome.rows.len(), outcome.figures.len(), "{case}");
-            for row in &outcome.rows {
-                let is_figure = |unit: &Unit| {
-                    let name = row[0].strip_suffix(&format!(" ({})", unit.text()));
-                    let key = |name: &str| format!("{name}: {}", unit.key());
-                    name.is_some_and(|name| outcome.figures.contains_key(&key(name)))
-                };
-                assert!(UNITS.iter().any(is_figure), "{case}: {}", row[0]);
             }
         }
     }
 
     #[test]
-    fn a_figure_has_its_unit_in_the_table_and_in_the_history() {
-        let figure = |unit, value, places| Figure {
-            name: "stored",
-            unit,
-            value,
-            places,
-        };
+    fn names_are_the_keys_of_committed_results() {
+        use Quantity::{CpuTime, Only, Quantile, Rows};
+        let of = FigureName::with_quantity;
+        let mebibytes = Unit::Mebibytes;
         let table = [
+            ("batches", of("Millrace", Only, Unit::EventsPerSecond)),
             (
-                figure(Unit::EventsPerSecond, 1_234.56, 0),
-                "stored: events_per_second",
-                ["stored (events a second)", "1235"],
+                "latency",
+                of("memory", Quantile("p99.9"), Unit::Milliseconds),
             ),
+            ("latency", of("disk ÷ bare", Quantile("max"), Unit::Ratio)),
             (
-                figure(Unit::Mebibytes, 1.26, 1),
-                "stored: mebibytes",
-                ["stored (mebibytes)", "1.3"],
+                "shipping",
+                of("disk", CpuTime("the rest"), Unit::Microseconds),
             ),
-            (
-                figure(Unit::Milliseconds, 0.5, 1),
-                "stored: ms",
-                ["stored (ms)", "0.5"],
-            ),
+            ("visible", of("memory", Rows("bare"), Unit::RowsPerSecond)),
+            ("visible", of("disk: of the bare loop", Only, Unit::Ratio)),
+            ("exports", of("export ÷ select", Only, Unit::Ratio)),
+            ("memory", of("10 000 idle connections", Only, mebibytes)),
+            ("soak", of("most", Only, mebibytes)),
         ];
-        for (figure, key, row) in table {
-            assert_eq!(figure.key(), key);
-            assert_eq!(figure.row(), row.map(str::to_owned));
+        let committed = committed();
+        for (case, name) in table {
+            let outcome = committed.iter().find(|it| it.name == case).unwrap();
+            let key = name.to_string();
+            assert!(outcome.figures.contains_key(&key), "{case}: {key}");
         }
     }
 }

@@ -7,9 +7,10 @@
 
 use super::bench::Bench;
 use super::engine::Engine;
-use super::figure::{Figure, Unit};
-use super::outcome::Outcome;
-use super::overload::{ResidentMemory, stored_per_second};
+use super::figure::{FigureSpec, Unit};
+use super::findings::Findings;
+use super::overload::{ResidentMemory, other_failures, stored_per_second};
+use super::rounds::Rounds;
 use super::server::{Contestant, Server};
 use crate::digits::grouped;
 use crate::plan::{Mode, Plan};
@@ -26,11 +27,66 @@ const LOG_BYTES_MAX: &str = "2GiB";
 /// Interval at which tables are emptied, as no disk has space for ten minutes of events.
 const EMPTY_AFTER: Duration = Duration::from_secs(30);
 
+/// The one round.
+struct Round {
+    peak: Summary,
+    flooded: Summary,
+    /// Time until all was in ClickHouse.
+    caught_up: Duration,
+    /// Rows sent more than events acknowledged.
+    surplus: f64,
+}
+
+type Spec = FigureSpec<Round>;
+
+/// Figures of the table, in its order.
+const FIGURES: [FigureSpec<Round>; 11] = [
+    Spec::new(
+        "highest rate, closed loop",
+        Unit::EventsPerSecond,
+        0,
+        |it| it.peak.events_per_second,
+    ),
+    Spec::new("stored", Unit::EventsPerSecond, 0, |it| {
+        stored_per_second(&it.flooded)
+    }),
+    Spec::new("refused", Unit::Requests, 0, |it| {
+        it.flooded.refusal.count as f64
+    }),
+    Spec::new("other failures", Unit::Requests, 0, |it| {
+        other_failures(&it.flooded)
+    }),
+    Spec::new("due and not sent", Unit::Requests, 0, |it| {
+        it.flooded.run.unsent_requests as f64
+    }),
+    Spec::new("503, p50", Unit::Milliseconds, 1, |it| {
+        it.flooded.refusal.p50_us / 1e3
+    }),
+    Spec::new("503, p99", Unit::Milliseconds, 1, |it| {
+        it.flooded.refusal.p99_us / 1e3
+    }),
+    Spec::new("resident, most", Unit::Mebibytes, 0, |it| {
+        ResidentMemory::of(&it.flooded).most_mebibytes
+    }),
+    Spec::new(
+        "resident, last third less middle",
+        Unit::Mebibytes,
+        1,
+        |it| ResidentMemory::of(&it.flooded).growth_mebibytes,
+    ),
+    Spec::new("all shipped after", Unit::Seconds, 1, |it| {
+        it.caught_up.as_secs_f64()
+    }),
+    Spec::new("shipped and not acknowledged", Unit::Events, 0, |it| {
+        it.surplus
+    }),
+];
+
 /// Runs the flood once, for as long as the soak.
 ///
 /// # Errors
 /// A server or the engine does not start, or a run fails.
-pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     let engine = Engine::start(
         bench,
         &bench.cpus.split_with_engine(Contestant::OURS.cpus()).engine,
@@ -66,8 +122,12 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     })?;
     let acknowledged = peak.run.acknowledged_events + flooded.run.acknowledged_events;
     let (caught_up, rows) = shipped(bench, &server, acknowledged)?;
-    let surplus = rows - acknowledged as f64;
-    Ok(outcome(&peak, &flooded, caught_up, surplus))
+    Ok(findings(Round {
+        peak,
+        flooded,
+        caught_up,
+        surplus: rows - acknowledged as f64,
+    }))
 }
 
 /// Waits until everything is in ClickHouse; returns the time it took, and the number of rows sent
@@ -81,64 +141,28 @@ fn shipped(bench: &Bench<'_>, server: &Server, acknowledged: u64) -> Result<(Dur
     ))
 }
 
-fn outcome(peak: &Summary, flooded: &Summary, caught_up: Duration, surplus: f64) -> Outcome {
-    let mut outcome = Outcome::with_columns(&["Millrace, one worker", "value"]);
-    for figure in figures(peak, flooded, caught_up, surplus) {
-        outcome.measured(&figure);
-    }
-    outcome.notes.push(format!(
+fn findings(round: Round) -> Findings {
+    let mut findings = Findings::with_columns(&["Millrace, one worker", "value"]);
+    findings.note(format!(
         "{:.0} s of requests of 250 events over {CONNECTIONS} connections, {TIMES} times the \
          highest rate due, while the embedded engine takes what is stored; log in memory, \
          {LOG_BYTES_MAX} of room.",
-        flooded.window_seconds
+        round.flooded.window_seconds
     ));
-    if let Some(failure) = &flooded.first_failure {
-        outcome.notes.push(format!("The first failure: {failure}"));
+    if let Some(failure) = &round.flooded.first_failure {
+        findings.note(format!("The first failure: {failure}"));
     }
-    outcome
+    findings.figures_of(&FIGURES, &Rounds::from_iter([round]));
+    findings
 }
 
-/// Figures of the table, in its order.
-fn figures(peak: &Summary, flooded: &Summary, caught_up: Duration, surplus: f64) -> [Figure; 11] {
-    let of = |name, unit, value, places| Figure {
-        name,
-        unit,
-        value,
-        places,
-    };
-    let memory = ResidentMemory::of(flooded);
-    let refused = flooded.refusal.count;
-    let others = flooded.window.failed_requests.saturating_sub(refused);
-    let unsent = flooded.run.unsent_requests;
-    let (p50_ms, p99_ms) = (flooded.refusal.p50_us / 1e3, flooded.refusal.p99_us / 1e3);
-    let (most, growth) = (memory.most_mebibytes, memory.growth_mebibytes);
-    let (highest, stored) = (peak.events_per_second, stored_per_second(flooded));
-    [
-        of(
-            "highest rate, closed loop",
-            Unit::EventsPerSecond,
-            highest,
-            0,
-        ),
-        of("stored", Unit::EventsPerSecond, stored, 0),
-        of("refused", Unit::Requests, refused as f64, 0),
-        of("other failures", Unit::Requests, others as f64, 0),
-        of("due and not sent", Unit::Requests, unsent as f64, 0),
-        of("503, p50", Unit::Milliseconds, p50_ms, 1),
-        of("503, p99", Unit::Milliseconds, p99_ms, 1),
-        of("resident, most", Unit::Mebibytes, most, 0),
-        of(
-            "resident, last third less middle",
-            Unit::Mebibytes,
-            growth,
-            1,
-        ),
-        of(
-            "all shipped after",
-            Unit::Seconds,
-            caught_up.as_secs_f64(),
-            1,
-        ),
-        of("shipped and not acknowledged", Unit::Events, surplus, 0),
-    ]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::figure::tests::assert_committed;
+
+    #[test]
+    fn committed_results_have_these_figures() {
+        assert_committed("flood", &FIGURES);
+    }
 }

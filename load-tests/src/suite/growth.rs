@@ -4,14 +4,13 @@
 //! is shown beside it.
 
 use super::bench::Bench;
-use super::load::Load;
-use super::outcome::{Line, Outcome, Plot};
+use super::findings::{Cell, Findings};
+use super::load::{Load, load};
+use super::outcome::{Line, Plot};
 use super::projects::Projects;
 use super::server::{Contestant, Server, ServerOptions};
 use crate::digits::grouped;
-use crate::event_shape::EventShape;
 use crate::keys::Keys;
-use crate::plan::Compression;
 use crate::summary::Summary;
 use anyhow::Result;
 
@@ -71,13 +70,6 @@ impl GrowthAxis {
 
     /// Load at a value. Large requests have few connections, which bounds the bytes in flight.
     fn load(self, value: u32) -> Load {
-        let load = |batch_events: u32, event_bytes: usize, connections: u16| Load {
-            batch_events,
-            event_bytes,
-            event_shape: EventShape::Visits,
-            connections,
-            compression: Compression::None,
-        };
         match self {
             Self::Connections => load(10, 998, u16::try_from(value).unwrap_or(u16::MAX)),
             Self::Projects => load(10, 998, 128),
@@ -92,8 +84,8 @@ impl GrowthAxis {
 ///
 /// # Errors
 /// A server does not start or a run fails.
-pub fn measure(bench: &mut Bench<'_>, axis: GrowthAxis) -> Result<Outcome> {
-    let mut outcome = Outcome::with_columns(&[
+pub fn measure(bench: &mut Bench<'_>, axis: GrowthAxis) -> Result<Findings> {
+    let mut findings = Findings::with_columns(&[
         axis.name(),
         "events/s",
         "requests/s",
@@ -114,9 +106,9 @@ pub fn measure(bench: &mut Bench<'_>, axis: GrowthAxis) -> Result<Outcome> {
             axis.name(),
             grouped(run.events_per_second)
         ));
-        outcome.row(row(axis, *value, &run));
+        findings.row(row(axis, *value, &run));
         if run.run.failed_requests > 0 {
-            outcome.notes.push(refused(*value, &run));
+            findings.note(refused(*value, &run));
         }
         let cost = match axis {
             GrowthAxis::EventBytes => cost_nanos_per_byte(axis, *value, &run),
@@ -126,16 +118,12 @@ pub fn measure(bench: &mut Bench<'_>, axis: GrowthAxis) -> Result<Outcome> {
             points.push((f64::from(*value), cost));
         }
     }
-    outcome.plot = Some(Plot {
-        x: axis.name().to_owned(),
-        y: axis.cost().to_owned(),
-        log_scale: true,
-        lines: vec![Line {
-            name: "Millrace, log in memory".to_owned(),
-            points,
-        }],
-    });
-    Ok(outcome)
+    findings.plot = Some(Plot::logarithmic(
+        axis.name(),
+        axis.cost(),
+        vec![Line::new("Millrace, log in memory", points)],
+    ));
+    Ok(findings)
 }
 
 /// Runs the load of one value against a new server.
@@ -156,15 +144,15 @@ fn run_at(
     bench.run(&plan)
 }
 
-fn row(axis: GrowthAxis, value: u32, run: &Summary) -> [String; 6] {
+fn row(axis: GrowthAxis, value: u32, run: &Summary) -> [Cell; 6] {
     let bytes = axis.load(value).event_bytes as f64;
     [
-        grouped(f64::from(value)),
-        grouped(run.events_per_second),
-        grouped(run.requests_per_second),
-        format!("{:.0}", run.events_per_second * bytes / 1e6),
-        format!("{:.3}", cost_micros(run)),
-        format!("{:.3}", cost_nanos_per_byte(axis, value, run)),
+        Cell::Grouped(f64::from(value)),
+        Cell::Grouped(run.events_per_second),
+        Cell::Grouped(run.requests_per_second),
+        Cell::Decimals(run.events_per_second * bytes / 1e6, 0),
+        Cell::Decimals(cost_micros(run), 3),
+        Cell::Decimals(cost_nanos_per_byte(axis, value, run), 3),
     ]
 }
 

@@ -1,8 +1,9 @@
 //! History of the suite: a line per run.
 
+use super::figure::{FigureName, Unit};
 use super::options::Options;
-use super::outcome::Report;
-use super::outcome::{Line, Plot};
+use super::outcome::{Line, Plot, Report};
+use super::server::Contestant;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -76,10 +77,12 @@ pub fn read(path: &Path) -> Result<Vec<Entry>> {
 /// Plot of our rates, run by run.
 #[must_use]
 pub fn plot(entries: &[Entry]) -> Plot {
+    let rate = FigureName::new(Contestant::OURS.name(), Unit::EventsPerSecond);
+    let rate = format!("/{rate}");
     let mut lines: BTreeMap<&str, Line> = BTreeMap::new();
     for (run, entry) in (1_u32..).zip(entries) {
         for (name, value) in &entry.figures {
-            let Some(case) = name.strip_suffix("/Millrace: events_per_second") else {
+            let Some(case) = name.strip_suffix(rate.as_str()) else {
                 continue;
             };
             let line = lines.entry(case).or_default();
@@ -87,12 +90,7 @@ pub fn plot(entries: &[Entry]) -> Plot {
             line.points.push((f64::from(run), *value));
         }
     }
-    Plot {
-        x: "run".to_owned(),
-        y: "events/s of Millrace".to_owned(),
-        log_scale: false,
-        lines: lines.into_values().collect(),
-    }
+    Plot::linear("run", "events/s of Millrace", lines.into_values().collect())
 }
 
 #[cfg(test)]

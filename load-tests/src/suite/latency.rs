@@ -8,7 +8,10 @@ use super::bare::append_and_sync;
 use super::bench::Bench;
 use super::disk::logged;
 use super::engine::Engine;
-use super::outcome::{Line, Outcome, Plot, median, ratio};
+use super::figure::{FigureName, Quantity, Unit};
+use super::findings::{Cell, Findings};
+use super::outcome::{Line, Plot};
+use super::rounds::Rounds;
 use super::server::Contestant;
 use super::store::Store;
 use crate::digits::grouped;
@@ -35,103 +38,99 @@ const QUANTILES: [Quantile; 6] = [
     ("max", f64::NAN, |p| p.max_us),
 ];
 
-/// Rounds with one store.
-struct Rounds {
-    store: &'static str,
-    events_per_second: f64,
+struct Round {
+    ours: Percentiles,
+    bare: Percentiles,
     frame_bytes: f64,
-    /// Number of events stored in ClickHouse during the runs, and of their inserts.
+    /// Number of events stored in ClickHouse during the run, and of their inserts.
     shipped: f64,
     inserts: f64,
-    ours: Vec<Percentiles>,
-    bare: Vec<Percentiles>,
+}
+
+/// Rounds with one store.
+struct StoreRounds {
+    store: Store,
+    events_per_second: f64,
+    rounds: Rounds<Round>,
 }
 
 /// Measures the server and the bare loop in turn, with both stores.
 ///
 /// # Errors
 /// A server or the engine does not start, a run fails, or the disk refuses.
-pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     let engine = Engine::start(bench, &bench.cpus.split_with_engine(1).engine)?;
-    let memory = rounds(bench, &engine, Store::Memory, "memory")?;
-    let disk = rounds(bench, &engine, Store::Disk, "disk")?;
-    Ok(outcome(&memory, &disk))
+    let memory = rounds(bench, &engine, Store::Memory)?;
+    let disk = rounds(bench, &engine, Store::Disk)?;
+    Ok(findings(&memory, &disk))
 }
 
-fn outcome(memory: &Rounds, disk: &Rounds) -> Outcome {
-    let mut outcome = Outcome::with_columns(&[
+fn findings(memory: &StoreRounds, disk: &StoreRounds) -> Findings {
+    let mut findings = Findings::with_columns(&[
         "ms",
         "Millrace, memory",
         "Millrace, disk",
         "bare append + fdatasync, disk",
         "disk ÷ bare",
     ]);
-    let mut lines = [memory, disk].map(|rounds| Line {
-        name: format!("Millrace, {}", rounds.store),
-        points: Vec::new(),
-    });
-    let mut bare_line = Line {
-        name: "bare append + fdatasync, disk".to_owned(),
-        points: Vec::new(),
-    };
+    let mut lines = [
+        "Millrace, memory",
+        "Millrace, disk",
+        "bare append + fdatasync, disk",
+    ]
+    .map(|name| Line::new(name, Vec::new()));
     for (name, one_in, at) in QUANTILES {
-        let middle = |rounds: &[Percentiles]| {
-            let each: Vec<_> = rounds.iter().map(|round| at(round) / 1000.0).collect();
-            median(&each)
-        };
-        let of_each: Vec<_> = disk
-            .ours
-            .iter()
-            .zip(&disk.bare)
-            .map(|(a, b)| at(a) / at(b))
-            .collect();
-        let (in_memory, on_disk, bare) =
-            (middle(&memory.ours), middle(&disk.ours), middle(&disk.bare));
-        outcome.row([
-            name.to_owned(),
-            format!("{in_memory:.3}"),
-            format!("{on_disk:.3}"),
-            format!("{bare:.3}"),
-            ratio(median(&of_each), 1.0),
+        let in_memory_ms = memory.rounds.median(|it| at(&it.ours) / 1000.0);
+        let on_disk_ms = disk.rounds.median(|it| at(&it.ours) / 1000.0);
+        let bare_ms = disk.rounds.median(|it| at(&it.bare) / 1000.0);
+        let of_bare = disk.rounds.median(|it| at(&it.ours) / at(&it.bare));
+        findings.row([
+            name.into(),
+            Cell::Decimals(in_memory_ms, 3),
+            Cell::Decimals(on_disk_ms, 3),
+            Cell::Decimals(bare_ms, 3),
+            Cell::Ratio(of_bare),
         ]);
-        outcome.figure(&format!("memory: {name}_ms"), in_memory);
-        outcome.figure(&format!("disk ÷ bare: {name}_ratio"), median(&of_each));
+        let quantile = Quantity::Quantile(name);
+        let in_memory = FigureName::with_quantity("memory", quantile, Unit::Milliseconds);
+        findings.figure(in_memory, in_memory_ms);
+        let ratio = FigureName::with_quantity("disk ÷ bare", quantile, Unit::Ratio);
+        findings.figure(ratio, of_bare);
         if one_in.is_finite() {
-            for (line, y) in lines
-                .iter_mut()
-                .chain([&mut bare_line])
-                .zip([in_memory, on_disk, bare])
-            {
+            for (line, y) in lines.iter_mut().zip([in_memory_ms, on_disk_ms, bare_ms]) {
                 line.points.push((one_in, y));
             }
         }
     }
-    for rounds in [memory, disk] {
-        outcome.notes.push(format!(
-            "{}: {} events/s due in requests of 250, {CONNECTIONS} connections, {} bytes a sync; \
-             meanwhile {} events went into ClickHouse in {} inserts.",
-            rounds.store,
-            grouped(rounds.events_per_second),
-            grouped(rounds.frame_bytes),
-            grouped(rounds.shipped),
-            grouped(rounds.inserts)
-        ));
+    for of_store in [memory, disk] {
+        findings.note(of_store.note());
     }
-    outcome.plot = Some(Plot {
-        x: "one request in so many is slower".to_owned(),
-        y: "milliseconds".to_owned(),
-        log_scale: true,
-        lines: lines.into_iter().chain([bare_line]).collect(),
-    });
-    outcome
+    findings.plot = Some(Plot::logarithmic(
+        "one request in so many is slower",
+        "milliseconds",
+        lines.into(),
+    ));
+    findings
 }
 
-fn rounds(
-    bench: &mut Bench<'_>,
-    engine: &Engine,
-    store: Store,
-    name: &'static str,
-) -> Result<Rounds> {
+impl StoreRounds {
+    fn note(&self) -> String {
+        let rounds = self.rounds.all().iter();
+        let shipped: f64 = rounds.clone().map(|it| it.shipped).sum();
+        let inserts: f64 = rounds.map(|it| it.inserts).sum();
+        format!(
+            "{}: {} events/s due in requests of 250, {CONNECTIONS} connections, {} bytes a sync; \
+             meanwhile {} events went into ClickHouse in {} inserts.",
+            self.store.name(),
+            grouped(self.events_per_second),
+            grouped(self.rounds.median(|it| it.frame_bytes)),
+            grouped(shipped),
+            grouped(inserts)
+        )
+    }
+}
+
+fn rounds(bench: &mut Bench<'_>, engine: &Engine, store: Store) -> Result<StoreRounds> {
     let contestant = Contestant::Ours { workers: 1, store };
     let highest = {
         let (server, plan) = engine.server(bench, contestant)?;
@@ -140,38 +139,38 @@ fn rounds(
         engine.empty()?;
         summary.events_per_second
     };
-    let mut rounds = Rounds {
-        store: name,
-        events_per_second: highest / 2.0,
-        frame_bytes: f64::NAN,
-        shipped: 0.0,
-        inserts: 0.0,
-        ours: Vec::new(),
-        bare: Vec::new(),
+    let events_per_second = highest / 2.0;
+    let rounds = bench.rounds(&format!("{}, ", store.name()), |bench| {
+        let round = once(bench, engine, store, events_per_second)?;
+        Ok((round, String::new()))
+    })?;
+    Ok(StoreRounds {
+        store,
+        events_per_second,
+        rounds,
+    })
+}
+
+fn once(bench: &Bench<'_>, engine: &Engine, store: Store, events_per_second: f64) -> Result<Round> {
+    let contestant = Contestant::Ours { workers: 1, store };
+    let (server, mut plan) = engine.server(bench, contestant)?;
+    plan.connections = CONNECTIONS;
+    plan.warm_up = plan.warm_up.max(WARM_UP_MIN);
+    plan.mode = Mode::Open {
+        events_per_second: events_per_second.max(1.0),
     };
-    let mut frames = Vec::new();
-    for round in 0..bench.effort.rounds {
-        bench.say(&format!(
-            "  {name}, round {} of {}",
-            round + 1,
-            bench.effort.rounds
-        ));
-        let (server, mut plan) = engine.server(bench, contestant)?;
-        plan.connections = CONNECTIONS;
-        plan.warm_up = plan.warm_up.max(WARM_UP_MIN);
-        plan.mode = Mode::Open {
-            events_per_second: rounds.events_per_second.max(1.0),
-        };
-        let run = logged(bench, &server, &plan)?;
-        rounds.shipped += server.metric("millrace_insert_rows_total")?;
-        rounds.inserts += server.metric("millrace_inserts_total")?;
-        drop(server);
-        engine.empty()?;
-        rounds.ours.push(run.summary.latency);
-        let bare = append_and_sync(bench, store, run.frame_bytes as usize, bench.effort.window)?;
-        rounds.bare.push(bare.latency);
-        frames.push(run.frame_bytes);
-    }
-    rounds.frame_bytes = median(&frames);
-    Ok(rounds)
+    let run = logged(bench, &server, &plan)?;
+    let shipped = server.metric("millrace_insert_rows_total")?;
+    let inserts = server.metric("millrace_inserts_total")?;
+    drop(server);
+    engine.empty()?;
+    let frame_bytes = run.frame_bytes as usize;
+    let bare = append_and_sync(bench, store, frame_bytes, bench.effort.window)?;
+    Ok(Round {
+        ours: run.summary.latency,
+        bare: bare.latency,
+        frame_bytes: run.frame_bytes,
+        shipped,
+        inserts,
+    })
 }

@@ -1,8 +1,10 @@
 //! Resident memory: idle, with many idle connections, and under full load.
 
 use super::bench::Bench;
+use super::figure::{FigureName, Unit};
+use super::findings::{Cell, Findings};
 use super::load::BATCHES;
-use super::outcome::{Line, Outcome, Plot};
+use super::outcome::{Line, Plot};
 use super::server::{Contestant, Server};
 use crate::digits::grouped;
 use crate::process::Usage;
@@ -19,46 +21,42 @@ const IDLE_CONNECTIONS: usize = 10_000;
 ///
 /// # Errors
 /// A server does not start, a run fails, or the system has not enough descriptors.
-pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
-    let mut outcome = Outcome::with_columns(&["Millrace, one worker", "MiB"]);
-    let mut figure = |name: String, key: &str, mebibytes: f64| {
-        outcome.row([name, format!("{mebibytes:.1}")]);
-        outcome.figure(key, mebibytes);
+pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
+    let mut findings = Findings::with_columns(&["Millrace, one worker", "MiB"]);
+    let mut add = |label: String, subject: &str, mebibytes: f64| {
+        findings.row([label.into(), Cell::Decimals(mebibytes, 1)]);
+        findings.figure(FigureName::new(subject, Unit::Mebibytes), mebibytes);
     };
     let server = Server::start(bench, Contestant::OURS)?;
     let idle = resident(&server)?;
-    figure("idle".to_owned(), "idle: mebibytes", idle);
+    add("idle".to_owned(), "idle", idle);
     let connections = idle_connections(&server)?;
     let held = resident(&server)? - idle;
-    figure(
-        format!(
-            "{} idle connections, on top",
-            grouped(connections.len() as f64)
-        ),
-        "10 000 idle connections: mebibytes",
+    let count = grouped(connections.len() as f64);
+    add(
+        format!("{count} idle connections, on top"),
+        "10 000 idle connections",
         held,
     );
     drop(connections);
     drop(server);
 
     let (most, line) = full_load(bench)?;
-    figure(
+    add(
         format!("full load over {CONNECTIONS} connections, most"),
-        "full load: mebibytes",
+        "full load",
         most,
     );
-    outcome.plot = Some(Plot {
-        x: "seconds of full load".to_owned(),
-        y: "MiB resident".to_owned(),
-        log_scale: false,
-        lines: vec![line],
-    });
-    outcome.notes.push(
+    findings.plot = Some(Plot::linear(
+        "seconds of full load",
+        "MiB resident",
+        vec![line],
+    ));
+    findings.note(
         "Idle connections have had one request answered each. A log in memory is not the \
-         server's memory."
-            .to_owned(),
+         server's memory.",
     );
-    Ok(outcome)
+    Ok(findings)
 }
 
 fn full_load(bench: &mut Bench<'_>) -> Result<(f64, Line)> {
@@ -77,7 +75,7 @@ fn full_load(bench: &mut Bench<'_>) -> Result<(f64, Line)> {
         .server
         .map_or(f64::NAN, |load| mebibytes(load.rss_bytes_max));
     let name = format!("{CONNECTIONS} connections");
-    Ok((most, Line { name, points }))
+    Ok((most, Line::new(name, points)))
 }
 
 fn resident(server: &Server) -> Result<f64> {

@@ -16,8 +16,10 @@
 //!   recorded.
 //! - [`row_curve`]: the number of rows that can be queried over time.
 //! - [`projects`]: a catalog with many projects.
-//! - [`outcome`]: the result of a case (a table, figures, a plot) and of a run; [`figure`]: values
-//!   with units.
+//! - [`rounds`]: a measurement several times; [`findings`]: what a case found, as a table of typed
+//!   cells, with [`figure`]s that have units.
+//! - [`outcome`]: the result of a case and of a run, as it is kept; [`render`] makes it of
+//!   findings, and writes it.
 //! - [`criterion`]: results of the benches of single steps, for the same page.
 //! - [`carry_over`]: previous results of the other cases.
 //! - [`results`], [`plot`], [`history`], [`machine`]: the files that are written.
@@ -32,6 +34,7 @@ pub mod engine;
 pub mod exporter;
 pub mod exports;
 pub mod figure;
+pub mod findings;
 pub mod flood;
 pub mod growth;
 pub mod history;
@@ -47,7 +50,9 @@ pub mod outcome;
 pub mod overload;
 pub mod plot;
 pub mod projects;
+pub mod render;
 pub mod results;
+pub mod rounds;
 pub mod row_curve;
 pub mod server;
 pub mod shipping;
@@ -87,8 +92,10 @@ pub fn suite(options: &Options, stop: &Stop, say: &mut dyn FnMut(&str)) -> Resul
             continue;
         }
         bench.say(&format!("{}: {}", case.name, case.title));
-        let outcome = case.run(&mut bench).with_context(|| case.name.to_owned())?;
-        bench.say(&outcome.text());
+        let measured = case.measure(&mut bench);
+        let findings = measured.with_context(|| case.name.to_owned())?;
+        let outcome = render::outcome(case.name, case.title, findings);
+        bench.say(&render::text(&outcome));
         outcomes.push(outcome);
     }
     if let Some(dir) = &options.criterion {

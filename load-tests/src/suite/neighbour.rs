@@ -4,8 +4,11 @@
 //! first sends a hundred times as many events at a fixed rate, then as many as it can.
 
 use super::bench::Bench;
-use super::outcome::{Line, Outcome, Plot, median, ratio};
+use super::figure::{FigureName, Quantity, Unit};
+use super::findings::{Cell, Findings};
+use super::outcome::{Line, Plot};
 use super::projects::Projects;
+use super::rounds::Rounds;
 use super::server::{Contestant, Server};
 use super::store::Store;
 use crate::digits::grouped;
@@ -62,21 +65,26 @@ impl NeighbourLoad {
     }
 }
 
-/// Runs of the small project, and the large one's rates meanwhile.
-#[derive(Clone, Debug, Default)]
-struct Runs {
-    small: Vec<Percentiles>,
-    small_failed: u64,
-    large_events_per_second: Vec<f64>,
+/// Run of the small project, and the large one's rate meanwhile.
+#[derive(Clone, Debug)]
+struct Round {
+    small: Summary,
+    large_events_per_second: f64,
+}
+
+impl Round {
+    fn p99_ms(&self) -> f64 {
+        self.small.latency.p99_us / 1e3
+    }
 }
 
 /// Measures the three loads in turn, with both stores.
 ///
 /// # Errors
 /// A server does not start or a run fails.
-pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     let projects = Projects::make(bench, 2)?;
-    let mut outcome = Outcome::with_columns(&[
+    let mut findings = Findings::with_columns(&[
         "A small project",
         "log",
         "p50 ms",
@@ -87,78 +95,81 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     ]);
     let mut lines = Vec::new();
     for store in [Store::Memory, Store::Disk] {
-        let mut runs = ALL.map(|_| Runs::default());
-        for round in 0..bench.effort.rounds {
-            for (neighbour, runs) in ALL.iter().zip(&mut runs) {
-                let (small, large) = once(bench, &projects, store, *neighbour)?;
+        let mut loads = ALL.map(|_| Rounds::new());
+        for number in 1..=bench.effort.rounds {
+            for (neighbour, rounds) in ALL.iter().zip(&mut loads) {
+                let round = once(bench, &projects, store, *neighbour)?;
                 bench.say(&format!(
-                    "  {}, round {} of {}: p99 {:>8.3} ms {}",
+                    "  {}, round {number} of {}: p99 {:>8.3} ms {}",
                     store.name(),
-                    round + 1,
                     bench.effort.rounds,
-                    small.latency.p99_us / 1e3,
+                    round.p99_ms(),
                     neighbour.name()
                 ));
-                runs.small.push(small.latency);
-                runs.small_failed += small.run.failed_requests;
-                let rate = large.map_or(f64::NAN, |large| large.events_per_second);
-                runs.large_events_per_second.push(rate);
+                rounds.push(round);
             }
         }
-        report(&mut outcome, &mut lines, store, &runs);
+        let [alone, ..] = &loads;
+        for (neighbour, rounds) in ALL.iter().zip(&loads) {
+            report(&mut findings, store, *neighbour, rounds, alone);
+            lines.push(line(store, *neighbour, rounds));
+        }
     }
-    outcome.plot = Some(Plot {
-        x: "one request in so many is slower".to_owned(),
-        y: "milliseconds".to_owned(),
-        log_scale: true,
+    findings.plot = Some(Plot::logarithmic(
+        "one request in so many is slower",
+        "milliseconds",
         lines,
-    });
-    outcome.notes.push(format!(
+    ));
+    findings.note(format!(
         "The small project sends {} events/s in requests of {BATCH_EVENTS} over {CONNECTIONS} \
          connections, the other requests of {BATCH_EVENTS_LARGE} over {CONNECTIONS_LARGE}; one \
          worker.",
         grouped(EVENTS_PER_SECOND)
     ));
-    Ok(outcome)
+    Ok(findings)
 }
 
-fn report(outcome: &mut Outcome, lines: &mut Vec<Line>, store: Store, runs: &[Runs; 3]) {
-    let [alone, ..] = runs;
-    for (neighbour, of_this) in ALL.iter().zip(runs) {
-        let middle = |at: fn(&Percentiles) -> f64| {
-            median(&of_this.small.iter().map(at).collect::<Vec<_>>()) / 1e3
-        };
-        let ratios: Vec<_> = of_this
-            .small
-            .iter()
-            .zip(&alone.small)
-            .map(|(this, alone)| this.p99_us / alone.p99_us)
-            .collect();
-        outcome.row([
-            neighbour.name().to_owned(),
-            store.place().to_owned(),
-            format!("{:.3}", middle(|it| it.p50_us)),
-            format!("{:.3}", middle(|it| it.p99_us)),
-            ratio(median(&ratios), 1.0),
-            of_this.small_failed.to_string(),
-            grouped(median(&of_this.large_events_per_second)),
-        ]);
-        let name = |what: &str| format!("{}, {}: {what}", store.name(), neighbour.name());
-        outcome.figure(&name("p99_ms"), middle(|it| it.p99_us));
-        if *neighbour != NeighbourLoad::Nobody {
-            outcome.figure(&name("p99_ratio"), median(&ratios));
-        }
-        let points = [
-            (2.0, middle(|it| it.p50_us)),
-            (10.0, middle(|it| it.p90_us)),
-            (100.0, middle(|it| it.p99_us)),
-            (1_000.0, middle(|it| it.p999_us)),
-        ];
-        lines.push(Line {
-            name: format!("{}, {}", neighbour.name(), store.place()),
-            points: points.into(),
-        });
+fn report(
+    findings: &mut Findings,
+    store: Store,
+    neighbour: NeighbourLoad,
+    rounds: &Rounds<Round>,
+    alone: &Rounds<Round>,
+) {
+    let p50_ms = rounds.median(|it| it.small.latency.p50_us / 1e3);
+    let p99_ms = rounds.median(Round::p99_ms);
+    let of_alone = rounds.median_ratio(alone, Round::p99_ms);
+    let failed = rounds.all().iter().map(|it| it.small.run.failed_requests);
+    findings.row([
+        neighbour.name().into(),
+        store.place().into(),
+        Cell::Decimals(p50_ms, 3),
+        Cell::Decimals(p99_ms, 3),
+        Cell::Ratio(of_alone),
+        failed.sum::<u64>().to_string().into(),
+        Cell::Grouped(rounds.median(|it| it.large_events_per_second)),
+    ]);
+    let name = |unit| {
+        let subject = format!("{}, {}", store.name(), neighbour.name());
+        FigureName::with_quantity(subject, Quantity::Quantile("p99"), unit)
+    };
+    findings.figure(name(Unit::Milliseconds), p99_ms);
+    if neighbour != NeighbourLoad::Nobody {
+        findings.figure(name(Unit::Ratio), of_alone);
     }
+}
+
+fn line(store: Store, neighbour: NeighbourLoad, rounds: &Rounds<Round>) -> Line {
+    let at = |of: fn(&Percentiles) -> f64| rounds.median(|it| of(&it.small.latency)) / 1e3;
+    Line::new(
+        format!("{}, {}", neighbour.name(), store.place()),
+        vec![
+            (2.0, at(|it| it.p50_us)),
+            (10.0, at(|it| it.p90_us)),
+            (100.0, at(|it| it.p99_us)),
+            (1_000.0, at(|it| it.p999_us)),
+        ],
+    )
 }
 
 fn once(
@@ -166,7 +177,7 @@ fn once(
     projects: &Projects,
     store: Store,
     neighbour: NeighbourLoad,
-) -> Result<(Summary, Option<Summary>)> {
+) -> Result<Round> {
     let contestant = Contestant::Ours { workers: 1, store };
     let server = Server::start_with(bench, contestant, projects.server_options())?;
     let plan = |number: usize| -> Result<Plan> {
@@ -193,7 +204,10 @@ fn once(
     large.batch_events = BATCH_EVENTS_LARGE;
     large.connections = CONNECTIONS_LARGE;
     let Some(mode) = neighbour.mode() else {
-        return Ok((bench.run(&small)?, None));
+        return Ok(Round {
+            small: bench.run(&small)?,
+            large_events_per_second: f64::NAN,
+        });
     };
     large.mode = mode;
     // The large project's load starts before the small one's window and ends after it.
@@ -206,6 +220,9 @@ fn once(
         let other = other
             .join()
             .map_err(|_| anyhow!("the other load panicked"))??;
-        Ok((summary?, Some(other)))
+        Ok(Round {
+            small: summary?,
+            large_events_per_second: other.events_per_second,
+        })
     })
 }

@@ -2,9 +2,11 @@
 //! recover.
 
 use super::bench::Bench;
-use super::figure::{Figure, Unit};
+use super::figure::{FigureSpec, Unit};
+use super::findings::Findings;
 use super::load::BATCHES;
-use super::outcome::{Line, Outcome, Plot, median};
+use super::outcome::{Line, Plot};
+use super::rounds::{Rounds, median};
 use super::server::{Contestant, Server};
 use crate::digits::grouped;
 use crate::plan::{Mode, Plan};
@@ -36,25 +38,79 @@ struct Round {
     after: Summary,
 }
 
+type Spec = FigureSpec<Round>;
+
+/// Figures of the table, in its order.
+const FIGURES: [FigureSpec<Round>; 11] = [
+    Spec::new(
+        "highest rate, closed loop",
+        Unit::EventsPerSecond,
+        0,
+        |it| it.peak.events_per_second,
+    ),
+    Spec::new(
+        "acknowledged under overload",
+        Unit::EventsPerSecond,
+        0,
+        |it| it.overload.events_per_second,
+    ),
+    Spec::new("of the highest rate", Unit::Ratio, 2, |it| {
+        stored_per_second(&it.overload) / it.peak.events_per_second
+    }),
+    Spec::new("requests refused", Unit::Count, 0, |it| {
+        it.overload.refusal.count as f64
+    }),
+    Spec::new("other failures", Unit::Count, 0, |it| {
+        other_failures(&it.overload)
+    }),
+    Spec::new("due and not sent", Unit::Count, 0, |it| {
+        it.overload.run.unsent_requests as f64
+    }),
+    Spec::new("503, p50", Unit::Milliseconds, 1, |it| {
+        it.overload.refusal.p50_us / 1e3
+    }),
+    Spec::new("503, p99", Unit::Milliseconds, 1, |it| {
+        it.overload.refusal.p99_us / 1e3
+    }),
+    Spec::new("resident, most", Unit::Mebibytes, 0, |it| {
+        ResidentMemory::of(&it.overload).most_mebibytes
+    }),
+    Spec::new(
+        "resident, growth from the middle to the end",
+        Unit::Mebibytes,
+        1,
+        |it| ResidentMemory::of(&it.overload).growth_mebibytes,
+    ),
+    Spec::new("well again after", Unit::Seconds, 0, |it| {
+        recovery_seconds(&it.after.series.points, it.calm.latency.p99_us)
+    }),
+];
+
 /// Runs the highest rate, half of it, three times of it and half of it again; each round has a new
 /// server.
 ///
 /// # Errors
 /// A server does not start or a run fails.
-pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
-    let mut rounds = Vec::new();
-    for round in 0..bench.effort.rounds {
-        let measured = measure_round(bench)?;
-        bench.say(&format!(
-            "  round {} of {}: {:>12} of {} events/s",
-            round + 1,
-            bench.effort.rounds,
-            grouped(stored_per_second(&measured.overload)),
-            grouped(measured.peak.events_per_second)
-        ));
-        rounds.push(measured);
-    }
-    Ok(outcome(&rounds))
+pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
+    let rounds = bench.rounds("", |bench| {
+        let round = measure_round(bench)?;
+        let said = format!(
+            ": {:>12} of {} events/s",
+            grouped(stored_per_second(&round.overload)),
+            grouped(round.peak.events_per_second)
+        );
+        Ok((round, said))
+    })?;
+    let heading = "Millrace, one worker, median of rounds";
+    let mut findings = Findings::with_columns(&[heading, "value"]);
+    findings.figures_of(&FIGURES, &rounds);
+    findings.plot = plot(&rounds);
+    findings.note(format!(
+        "Requests of 250 events, {CONNECTIONS} connections, three times the highest rate due; a \
+         503 counts from when its request was sent. Well again: half of the highest rate, no \
+         request refused and p99 at most {WELL_RATIO_MAX} times that of before, by whole seconds."
+    ));
+    Ok(findings)
 }
 
 fn measure_round(bench: &Bench<'_>) -> Result<Round> {
@@ -140,103 +196,40 @@ impl ResidentMemory {
     }
 }
 
-fn outcome(rounds: &[Round]) -> Outcome {
-    let mut outcome = Outcome::with_columns(&["Millrace, one worker, median of rounds", "value"]);
-    for figure in figures(rounds) {
-        outcome.measured(&figure);
-    }
-    outcome.plot = plot(rounds);
-    outcome.notes.push(note());
-    outcome
+/// Failed requests that were not refused.
+pub(super) fn other_failures(run: &Summary) -> f64 {
+    run.window.failed_requests.saturating_sub(run.refusal.count) as f64
 }
 
-/// Figures of the table, in its order: the median of the rounds of each.
-fn figures(rounds: &[Round]) -> [Figure; 11] {
-    let of = |name, unit, places, value: &dyn Fn(&Round) -> f64| Figure {
-        name,
-        unit,
-        value: median(&rounds.iter().map(value).collect::<Vec<_>>()),
-        places,
-    };
-    let per_second = Unit::EventsPerSecond;
-    [
-        of("highest rate, closed loop", per_second, 0, &|it| {
-            it.peak.events_per_second
-        }),
-        of("acknowledged under overload", per_second, 0, &|it| {
-            it.overload.events_per_second
-        }),
-        of("of the highest rate", Unit::Ratio, 2, &|it| {
-            stored_per_second(&it.overload) / it.peak.events_per_second
-        }),
-        of("requests refused", Unit::Count, 0, &|it| {
-            it.overload.refusal.count as f64
-        }),
-        of("other failures", Unit::Count, 0, &|it| {
-            (it.overload.window.failed_requests - it.overload.refusal.count) as f64
-        }),
-        of("due and not sent", Unit::Count, 0, &|it| {
-            it.overload.run.unsent_requests as f64
-        }),
-        of("503, p50", Unit::Milliseconds, 1, &|it| {
-            it.overload.refusal.p50_us / 1e3
-        }),
-        of("503, p99", Unit::Milliseconds, 1, &|it| {
-            it.overload.refusal.p99_us / 1e3
-        }),
-        of("resident, most", Unit::Mebibytes, 0, &|it| {
-            ResidentMemory::of(&it.overload).most_mebibytes
-        }),
-        of(
-            "resident, growth from the middle to the end",
-            Unit::Mebibytes,
-            1,
-            &|it| ResidentMemory::of(&it.overload).growth_mebibytes,
-        ),
-        of("well again after", Unit::Seconds, 0, &|it| {
-            recovery_seconds(&it.after.series.points, it.calm.latency.p99_us)
-        }),
-    ]
-}
-
-fn note() -> String {
-    format!(
-        "Requests of 250 events, {CONNECTIONS} connections, three times the highest rate due; a \
-         503 counts from when its request was sent. Well again: half of the highest rate, no \
-         request refused and p99 at most {WELL_RATIO_MAX} times that of before, by whole seconds."
-    )
-}
-
-fn plot(rounds: &[Round]) -> Option<Plot> {
+fn plot(rounds: &Rounds<Round>) -> Option<Plot> {
     let last = rounds.last()?;
-    let line = |name: &str, value: &dyn Fn(&Point) -> u64| Line {
-        name: name.to_owned(),
-        points: last
-            .overload
-            .series
-            .points
-            .iter()
-            .map(|point| {
-                let requests = value(point) as f64 / point.seconds.max(f64::MIN_POSITIVE);
-                (point.at_seconds, requests)
-            })
-            .collect(),
+    let line = |name: &str, value: fn(&Point) -> u64| {
+        let points = last.overload.series.points.iter().map(|point| {
+            let requests = value(point) as f64 / point.seconds.max(f64::MIN_POSITIVE);
+            (point.at_seconds, requests)
+        });
+        Line::new(name, points.collect())
     };
-    Some(Plot {
-        x: "seconds of overload".to_owned(),
-        y: "requests a second".to_owned(),
-        log_scale: false,
-        lines: vec![
-            line("stored", &|point| point.acknowledged_requests),
-            line("refused", &|point| point.failed_requests),
+    Some(Plot::linear(
+        "seconds of overload",
+        "requests a second",
+        vec![
+            line("stored", |point| point.acknowledged_requests),
+            line("refused", |point| point.failed_requests),
         ],
-    })
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::series::PointLatency;
+    use crate::suite::figure::tests::assert_committed;
+
+    #[test]
+    fn committed_results_have_these_figures() {
+        assert_committed("overload", &FIGURES);
+    }
 
     #[test]
     fn recovery_ends_when_no_request_fails_and_p99_is_low() {

@@ -5,6 +5,7 @@ use super::options::Options;
 use super::outcome::Outcome;
 use super::outcome::Report;
 use super::plot;
+use super::render;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,8 +20,7 @@ const HISTORY_RUNS_MIN: usize = 2;
 pub fn write(options: &Options, report: &Report) -> Result<()> {
     std::fs::create_dir_all(&options.out)
         .with_context(|| format!("cannot make {}", options.out.display()))?;
-    let json = serde_json::to_vec_pretty(report).context("report")?;
-    save(&options.out.join("suite.json"), &json)?;
+    save(&options.out.join("suite.json"), &render::json(report)?)?;
     for outcome in &report.outcomes {
         if let Some(plot) = &outcome.plot {
             let svg = plot::svg(&outcome.title, plot)?;
@@ -93,7 +93,12 @@ pub fn page(report: &Report, plots: &str, has_history: bool) -> String {
 }
 
 fn section(page: &mut String, outcome: &Outcome, plots: &str) {
-    let _ = write!(page, "\n## {}\n\n{}", outcome.title, outcome.markdown());
+    let _ = write!(
+        page,
+        "\n## {}\n\n{}",
+        outcome.title,
+        render::markdown(outcome)
+    );
     if let Some(origin) = &outcome.origin {
         let _ = write!(
             page,
@@ -110,24 +115,20 @@ fn section(page: &mut String, outcome: &Outcome, plots: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite::findings::{Cell, Findings};
     use crate::suite::machine::Machine;
     use crate::suite::outcome::{Line, Plot};
     use std::path::PathBuf;
 
     fn report() -> Report {
-        let mut outcome = Outcome::with_columns(&["connections", "events/s"]);
-        outcome.name = "connections".to_owned();
-        outcome.title = "Cost by connections".to_owned();
-        outcome.row(["1".to_owned(), "1 000".to_owned()]);
-        outcome.plot = Some(Plot {
-            x: "connections".to_owned(),
-            y: "µs".to_owned(),
-            log_scale: true,
-            lines: vec![Line {
-                name: "ours".to_owned(),
-                points: vec![(1.0, 2.0), (10.0, 2.5)],
-            }],
-        });
+        let mut findings = Findings::with_columns(&["connections", "events/s"]);
+        findings.row(["1".into(), Cell::Grouped(1_000.0)]);
+        findings.plot = Some(Plot::logarithmic(
+            "connections",
+            "µs",
+            vec![Line::new("ours", vec![(1.0, 2.0), (10.0, 2.5)])],
+        ));
+        let outcome = render::outcome("connections", "Cost by connections", findings);
         Report {
             machine: Machine {
                 cpu: "EPYC".to_owned(),
@@ -180,7 +181,8 @@ mod tests {
             ("disk: shipping_cpu_us", false),
             ("Millrace: events_per_second", true),
         ] {
-            report.outcomes[0].figure(figure, 1.0);
+            let figures = &mut report.outcomes[0].figures;
+            figures.insert(figure.to_owned(), 1.0);
             write(&options, &report).unwrap();
             let page = std::fs::read_to_string(&options.results).unwrap();
             assert_eq!(page.contains("Run by run"), has_history, "{figure}");

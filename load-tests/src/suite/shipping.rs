@@ -6,7 +6,9 @@
 
 use super::bench::Bench;
 use super::engine::Engine;
-use super::outcome::{Outcome, median};
+use super::figure::{FigureName, Quantity, Unit};
+use super::findings::{Cell, Findings};
+use super::rounds::Rounds;
 use super::server::Contestant;
 use super::store::Store;
 use crate::digits::grouped;
@@ -33,27 +35,26 @@ type Cost = [f64; ROLES.len()];
 ///
 /// # Errors
 /// A server or the engine does not start, a run fails, or something is not shipped.
-pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     let engine = Engine::start(bench, &bench.cpus.split_with_engine(1).engine)?;
     let mut columns = vec!["CPU µs an event"];
     columns.extend(ROLES.map(|(role, _)| role));
     columns.extend(["events", "rows an insert"]);
-    let mut outcome = Outcome::with_columns(&columns);
+    let mut findings = Findings::with_columns(&columns);
     for store in [Store::Memory, Store::Disk] {
-        let mut rounds = Vec::new();
-        for round in 0..bench.effort.rounds {
-            let of = bench.effort.rounds;
-            bench.say(&format!("  {}, round {} of {of}", store.name(), round + 1));
-            rounds.push(once(bench, &engine, store)?);
+        let label = format!("{}, ", store.name());
+        let rounds = bench.rounds(&label, |bench| {
+            let round = once(bench, &engine, store)?;
             engine.empty()?;
-        }
-        add(&mut outcome, store, &rounds);
+            Ok((round, String::new()))
+        })?;
+        add(&mut findings, store, &rounds);
     }
-    outcome.notes.push(format!(
+    findings.note(format!(
         "250 events of 998 B a request, {} events/s due, one worker.",
         grouped(EVENTS_PER_SECOND)
     ));
-    Ok(outcome)
+    Ok(findings)
 }
 
 struct Round {
@@ -92,17 +93,19 @@ fn cost(used: &BTreeMap<String, f64>, events: f64) -> Cost {
     })
 }
 
-fn add(outcome: &mut Outcome, store: Store, rounds: &[Round]) {
-    let middle = |of: &dyn Fn(&Round) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
-    let mut row = vec![format!("log {}", store.place())];
+fn add(findings: &mut Findings, store: Store, rounds: &Rounds<Round>) {
+    let mut row = vec![Cell::from(format!("log {}", store.place()))];
     for (at, (role, _)) in ROLES.into_iter().enumerate() {
-        let cost = middle(&|round| round.cost.get(at).copied().unwrap_or(f64::NAN));
-        row.push(format!("{cost:.3}"));
-        outcome.figure(&format!("{}: {role}_cpu_us", store.name()), cost);
+        let cost = rounds.median(|round| round.cost.get(at).copied().unwrap_or(f64::NAN));
+        row.push(Cell::Decimals(cost, 3));
+        let role = Quantity::CpuTime(role);
+        let name = FigureName::with_quantity(store.name(), role, Unit::Microseconds);
+        findings.figure(name, cost);
     }
-    row.push(grouped(middle(&|round| round.events)));
-    row.push(grouped(middle(&|round| round.events / round.inserts)));
-    outcome.rows.push(row);
+    row.push(Cell::Grouped(rounds.median(|round| round.events)));
+    let rows_per_insert = rounds.median(|round| round.events / round.inserts);
+    row.push(Cell::Grouped(rows_per_insert));
+    findings.rows.push(row);
 }
 
 #[cfg(test)]

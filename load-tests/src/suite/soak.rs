@@ -6,8 +6,10 @@
 
 use super::bench::Bench;
 use super::engine::Engine;
-use super::figure::{Figure, Unit};
-use super::outcome::{Line, Outcome, Plot, median};
+use super::figure::{FigureName, Unit};
+use super::findings::{Cell, Findings};
+use super::outcome::{Line, Plot};
+use super::rounds::median;
 use super::server::Contestant;
 use super::visible::follow;
 use crate::digits::{counted, grouped};
@@ -33,7 +35,7 @@ type Samples = Vec<(f64, f64)>;
 ///
 /// # Errors
 /// A server or the engine does not start, or a run fails.
-pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     let engine = Engine::start(
         bench,
         &bench.cpus.split_with_engine(Contestant::OURS.cpus()).engine,
@@ -69,8 +71,8 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
             age_seconds_max = age_seconds_max.max(age.unwrap_or_default());
         }
     })?;
-    let mut outcome = outcome(samples(&summary.resources));
-    outcome.notes.push(format!(
+    let mut findings = findings(samples(&summary.resources));
+    findings.note(format!(
         "{} of {} events/s acknowledged in requests of 250 over {CONNECTIONS} connections, log in \
          memory, one worker; {} failed. The oldest event not yet in ClickHouse was at \
          most {age_seconds_max:.1} s old.",
@@ -79,11 +81,13 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
         counted(summary.run.failed_requests, "request")
     ));
     if let Some(failure) = summary.first_failure {
-        outcome.notes.push(format!("The first failure: {failure}"));
+        findings.note(format!("The first failure: {failure}"));
     }
-    outcome.figure("Millrace: events_per_second", summary.events_per_second);
-    outcome.figure("oldest unshipped event: seconds", age_seconds_max);
-    Ok(outcome)
+    let rate = FigureName::new("Millrace", Unit::EventsPerSecond);
+    findings.figure(rate, summary.events_per_second);
+    let age = FigureName::new("oldest unshipped event", Unit::Seconds);
+    findings.figure(age, age_seconds_max);
+    Ok(findings)
 }
 
 fn samples(resources: &[ResourcePoint]) -> Samples {
@@ -94,7 +98,7 @@ fn samples(resources: &[ResourcePoint]) -> Samples {
     resources.iter().filter_map(sample).collect()
 }
 
-fn outcome(samples: Samples) -> Outcome {
+fn findings(samples: Samples) -> Findings {
     let begin = samples.first().map_or(0.0, |(at, _)| *at);
     let end = samples.last().map_or(0.0, |(at, _)| *at);
     let edge = EDGE_SECONDS.min((end - begin) / 2.0);
@@ -104,7 +108,7 @@ fn outcome(samples: Samples) -> Outcome {
     };
     let middle = |samples: Samples| median(&samples.iter().map(|it| it.1).collect::<Vec<_>>());
     let most = samples.iter().map(|it| it.1).fold(f64::NAN, f64::max);
-    let mut outcome = Outcome::with_columns(&["Millrace, one worker", "MiB"]);
+    let mut findings = Findings::with_columns(&["Millrace, one worker", "MiB"]);
     let begin_minute = between(begin, begin + edge);
     let end_minute = between(end - edge, end);
     let growth = slope(&between(begin + edge, end)) * 60.0;
@@ -122,29 +126,19 @@ fn outcome(samples: Samples) -> Outcome {
             growth,
         ),
     ] {
-        let figure = Figure {
-            name,
-            unit,
-            value,
-            places: 1,
+        let cell = match unit {
+            Unit::MebibytesPerMinute => format!("{value:.1} a minute").into(),
+            _ => Cell::Decimals(value, 1),
         };
-        let per = match unit {
-            Unit::MebibytesPerMinute => " a minute",
-            _ => "",
-        };
-        outcome.row([name.to_owned(), format!("{value:.1}{per}")]);
-        outcome.figure(&figure.key(), value);
+        findings.row([name.into(), cell]);
+        findings.figure(FigureName::new(name, unit), value);
     }
-    outcome.plot = Some(Plot {
-        x: "seconds".to_owned(),
-        y: "MiB resident".to_owned(),
-        log_scale: false,
-        lines: vec![Line {
-            name: format!("{CONNECTIONS} connections"),
-            points: samples,
-        }],
-    });
-    outcome
+    findings.plot = Some(Plot::linear(
+        "seconds",
+        "MiB resident",
+        vec![Line::new(format!("{CONNECTIONS} connections"), samples)],
+    ));
+    findings
 }
 
 /// Slope of the least-squares line through the points; `NaN` if there is none.
@@ -162,6 +156,7 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite::render;
 
     #[test]
     fn the_slope_is_that_of_the_nearest_line() {
@@ -179,7 +174,7 @@ mod tests {
     fn the_first_and_the_last_minute_are_measured_apart() {
         // Memory grows by 10 MiB in the first minute and then stays.
         let at = |second: u32| (f64::from(second), 100.0 + f64::from(second.min(60)) / 6.0);
-        let outcome = outcome((0..=600).map(at).collect());
+        let outcome = render::outcome("soak", "", findings((0..=600).map(at).collect()));
         let figure = |name: &str| outcome.figures.get(name).copied().unwrap();
         assert_eq!(figure("first minute, median: mebibytes"), 105.0);
         assert_eq!(figure("last minute, median: mebibytes"), 110.0);
@@ -191,7 +186,8 @@ mod tests {
 
     #[test]
     fn a_short_run_is_split_into_halves() {
-        let outcome = outcome(vec![(0.0, 1.0), (1.0, 1.0), (2.0, 3.0), (3.0, 3.0)]);
+        let samples = vec![(0.0, 1.0), (1.0, 1.0), (2.0, 3.0), (3.0, 3.0)];
+        let outcome = render::outcome("soak", "", findings(samples));
         assert_eq!(outcome.rows[0][1], "1.0");
         assert_eq!(outcome.rows[1][1], "3.0");
     }

@@ -1,8 +1,10 @@
 //! Throughput of servers in a closed loop, side by side.
 
 use super::bench::Bench;
+use super::figure::{FigureName, Unit};
+use super::findings::{Cell, Findings};
 use super::load::Load;
-use super::outcome::{Outcome, median, ratio};
+use super::rounds::Rounds;
 use super::server::{Contestant, Server};
 use crate::digits::{counted, grouped};
 use crate::plan::Compression;
@@ -16,8 +18,8 @@ const BUSY: f64 = 0.9;
 ///
 /// # Errors
 /// A server does not start or a run fails.
-pub fn measure(bench: &mut Bench<'_>, load: Load, contestants: &[Contestant]) -> Result<Outcome> {
-    let mut runs: Vec<Vec<Summary>> = vec![Vec::new(); contestants.len()];
+pub fn measure(bench: &mut Bench<'_>, load: Load, contestants: &[Contestant]) -> Result<Findings> {
+    let mut runs: Vec<Rounds<Summary>> = vec![Rounds::new(); contestants.len()];
     for round in 0..bench.effort.rounds {
         for (contestant, runs) in contestants.iter().zip(&mut runs) {
             let summary = once(bench, load, *contestant)?;
@@ -31,7 +33,7 @@ pub fn measure(bench: &mut Bench<'_>, load: Load, contestants: &[Contestant]) ->
             runs.push(summary);
         }
     }
-    Ok(outcome(load, contestants, &runs))
+    Ok(findings(load, contestants, &runs))
 }
 
 fn once(bench: &Bench<'_>, load: Load, contestant: Contestant) -> Result<Summary> {
@@ -41,36 +43,22 @@ fn once(bench: &Bench<'_>, load: Load, contestant: Contestant) -> Result<Summary
     bench.run(&plan)
 }
 
-/// Rates of one contestant, by round.
-struct Rates {
-    events: Vec<f64>,
-    /// Events per second of the server's CPU time, which leaves out waiting and neighbours.
-    per_core: Vec<f64>,
-    failed: u64,
-    cores: f64,
+fn events_per_second(run: &Summary) -> f64 {
+    run.events_per_second
 }
 
-impl Rates {
-    fn of(runs: &[Summary]) -> Self {
-        let each = |of: fn(&Summary) -> f64| runs.iter().map(of).collect::<Vec<_>>();
-        Self {
-            events: each(|run| run.events_per_second),
-            per_core: each(|run| {
-                run.server
-                    .map_or(f64::NAN, |load| load.events_per_core_second)
-            }),
-            failed: runs.iter().map(|run| run.run.failed_requests).sum(),
-            cores: median(&each(|run| run.server.map_or(f64::NAN, |load| load.cores))),
-        }
-    }
-
-    fn best(&self) -> f64 {
-        self.events.iter().copied().fold(f64::NAN, f64::max)
-    }
+/// Events per second of the server's CPU time, which leaves out waiting and neighbours.
+fn events_per_core_second(run: &Summary) -> f64 {
+    run.server
+        .map_or(f64::NAN, |load| load.events_per_core_second)
 }
 
-fn outcome(load: Load, contestants: &[Contestant], runs: &[Vec<Summary>]) -> Outcome {
-    let mut outcome = Outcome::with_columns(&[
+fn cores(run: &Summary) -> f64 {
+    run.server.map_or(f64::NAN, |load| load.cores)
+}
+
+fn findings(load: Load, contestants: &[Contestant], runs: &[Rounds<Summary>]) -> Findings {
+    let mut findings = Findings::with_columns(&[
         "Server",
         "events/s, median",
         "best",
@@ -81,59 +69,61 @@ fn outcome(load: Load, contestants: &[Contestant], runs: &[Vec<Summary>]) -> Out
         "of the best",
         "per CPU s",
     ]);
-    let rates: Vec<_> = runs.iter().map(|runs| Rates::of(runs)).collect();
-    let Some(ours) = rates.first() else {
-        return outcome;
+    let Some(ours) = runs.first() else {
+        return findings;
     };
-    for (contestant, rates) in contestants.iter().zip(&rates) {
-        let middle = median(&rates.events);
-        let of_rounds = |ours: &[f64], theirs: &[f64]| {
-            let each: Vec<_> = ours.iter().zip(theirs).map(|(a, b)| a / b).collect();
-            median(&each)
-        };
-        outcome.row([
-            contestant.name(),
-            grouped(middle),
-            grouped(rates.best()),
-            grouped(middle / f64::from(load.batch_events)),
-            grouped(median(&rates.per_core)),
-            format!("{:.2}", rates.cores),
-            ratio(of_rounds(&ours.events, &rates.events), 1.0),
-            ratio(ours.best(), rates.best()),
-            ratio(of_rounds(&ours.per_core, &rates.per_core), 1.0),
+    for (contestant, runs) in contestants.iter().zip(runs) {
+        let middle = runs.median(events_per_second);
+        let best = runs.highest(events_per_second);
+        findings.row([
+            contestant.name().into(),
+            Cell::Grouped(middle),
+            Cell::Grouped(best),
+            Cell::Grouped(middle / f64::from(load.batch_events)),
+            Cell::Grouped(runs.median(events_per_core_second)),
+            Cell::Decimals(runs.median(cores), 2),
+            Cell::Ratio(ours.median_ratio(runs, events_per_second)),
+            Cell::Ratio(ours.highest(events_per_second) / best),
+            Cell::Ratio(ours.median_ratio(runs, events_per_core_second)),
         ]);
-        if rates.failed > 0 {
-            let name = contestant.name();
-            let failed = counted(rates.failed, "request");
-            outcome
-                .notes
-                .push(format!("{name}: not acknowledged: {failed}."));
-        }
-        let name = contestant.name();
-        if rates.cores < BUSY * contestant.cpus() as f64 {
-            outcome.notes.push(format!(
-                "{name} was busy for {:.2} of its CPUs only: the generator was the limit. Go by what is \
-                 said of a CPU second.",
-                rates.cores
-            ));
-        }
-        outcome.figure(&format!("{name}: events_per_second"), middle);
+        let name = FigureName::new(contestant.name(), Unit::EventsPerSecond);
+        findings.figure(name, middle);
+        add_notes(&mut findings, *contestant, runs);
     }
     let encoding = match load.compression {
         Compression::None => String::new(),
         other => format!(", {other:?}"),
     };
-    outcome.notes.push(format!(
+    findings.note(format!(
         "{}{encoding}, closed loop, log in memory.",
         counted(load.connections.into(), "connection")
     ));
-    outcome
+    findings
+}
+
+/// Notes why the rates of a contestant are not what it is capable of.
+fn add_notes(findings: &mut Findings, contestant: Contestant, runs: &Rounds<Summary>) {
+    let name = contestant.name();
+    let failed = runs.all().iter().map(|run| run.run.failed_requests);
+    let failed: u64 = failed.sum();
+    if failed > 0 {
+        let failed = counted(failed, "request");
+        findings.note(format!("{name}: not acknowledged: {failed}."));
+    }
+    let cores = runs.median(cores);
+    if cores < BUSY * contestant.cpus() as f64 {
+        findings.note(format!(
+            "{name} was busy for {cores:.2} of its CPUs only: the generator was the limit. Go by what is \
+             said of a CPU second."
+        ));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::Plan;
+    use crate::suite::render;
 
     fn summary(events_per_second: f64) -> Summary {
         let json = serde_json::json!({
@@ -154,13 +144,11 @@ mod tests {
     fn ratios_are_made_round_by_round() {
         let load = super::super::load::BATCHES;
         // The machine was half as fast in the second round, and a third as fast in the third.
-        let ours = [600.0, 300.0, 200.0].map(summary).to_vec();
-        let theirs = [1200.0, 600.0, 400.0].map(summary).to_vec();
-        let outcome = outcome(
-            load,
-            &[Contestant::Tape, Contestant::Drain],
-            &[ours, theirs],
-        );
+        let ours: Rounds<Summary> = [600.0, 300.0, 200.0].map(summary).into_iter().collect();
+        let theirs: Rounds<Summary> = [1200.0, 600.0, 400.0].map(summary).into_iter().collect();
+        let contestants = [Contestant::Tape, Contestant::Drain];
+        let findings = findings(load, &contestants, &[ours, theirs]);
+        let outcome = render::outcome("batches", "", findings);
         let drain = &outcome.rows[1];
         assert_eq!(drain[1..3], ["600", "1 200"]);
         assert_eq!(drain[6..8], ["0.50", "0.50"]);

@@ -6,9 +6,12 @@
 
 use super::bench::Bench;
 use super::engine::Engine;
+use super::figure::{FigureName, Quantity, Unit};
+use super::findings::{Cell, Findings};
 use super::inserts::Inserts;
 use super::load::{BATCHES, Load};
-use super::outcome::{Line, Outcome, Plot, median, ratio};
+use super::outcome::{Line, Plot};
+use super::rounds::Rounds;
 use super::row_curve::RowCurve;
 use super::server::{Contestant, Server, ServerOptions};
 use super::store::Store;
@@ -28,23 +31,28 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Longest time without further rows.
 const VISIBLE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Curves of one round.
+struct Round {
+    ours: RowCurve,
+    bare: RowCurve,
+}
+
 /// Rounds with one store.
-struct Rounds {
+struct StoreRounds {
     store: Store,
     rows_per_insert: f64,
-    ours: Vec<RowCurve>,
-    bare: Vec<RowCurve>,
+    rounds: Rounds<Round>,
 }
 
 /// Measures the server and the bare loop in turn, with both stores.
 ///
 /// # Errors
 /// A server or the engine does not start, a run fails, or something is not shipped.
-pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     let engine = Engine::start(bench, &bench.cpus.server(CPUS))?;
     let memory = rounds(bench, &engine, Store::Memory)?;
     let disk = rounds(bench, &engine, Store::Disk)?;
-    let mut outcome = Outcome::with_columns(&[
+    let mut findings = Findings::with_columns(&[
         "",
         "rows/s that can be queried",
         "Millrace ÷ this, median of rounds",
@@ -52,25 +60,24 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
     ]);
     let mut lines = Vec::new();
     for rounds in [memory, disk] {
-        rounds.add_to(&mut outcome);
+        rounds.add_to(&mut findings);
         lines.extend(rounds.lines());
     }
-    outcome.notes.push(format!(
+    findings.note(format!(
         "{} events, 250 of 998 B a request, as fast as they are taken; Millrace with {CPUS} \
          workers and the engine on the same {CPUS} CPUs. The bare loop sends the engine the blocks \
          that Millrace sends, by the same statement.",
         grouped(bench.effort.shipped_events as f64)
     ));
-    outcome.plot = Some(Plot {
-        x: "seconds".to_owned(),
-        y: "thousands of rows that can be queried".to_owned(),
-        log_scale: false,
+    findings.plot = Some(Plot::linear(
+        "seconds",
+        "thousands of rows that can be queried",
         lines,
-    });
-    Ok(outcome)
+    ));
+    Ok(findings)
 }
 
-fn rounds(bench: &mut Bench<'_>, engine: &Engine, store: Store) -> Result<Rounds> {
+fn rounds(bench: &mut Bench<'_>, engine: &Engine, store: Store) -> Result<StoreRounds> {
     let place = store.place();
     let contestant = Contestant::Ours {
         workers: CPUS,
@@ -78,27 +85,22 @@ fn rounds(bench: &mut Bench<'_>, engine: &Engine, store: Store) -> Result<Rounds
     };
     bench.say(&format!("  log {place}: recording inserts"));
     let inserts = Inserts::record(bench, engine, contestant, LOAD)?;
-    let mut rounds = Rounds {
-        store,
-        rows_per_insert: inserts.rows_mean(),
-        ours: Vec::new(),
-        bare: Vec::new(),
-    };
-    for round in 0..bench.effort.rounds {
+    let rounds = bench.rounds(&format!("log {place}, "), |bench| {
         let ours = ours(bench, engine, contestant)?;
         engine.empty()?;
         let bare = inserts.send(bench, engine, contestant, bench.effort.shipped_events)?;
-        bench.say(&format!(
-            "  log {place}, round {} of {}: {} rows/s, bare {}",
-            round + 1,
-            bench.effort.rounds,
+        let said = format!(
+            ": {} rows/s, bare {}",
             grouped(ours.rows_per_second()),
             grouped(bare.rows_per_second())
-        ));
-        rounds.ours.push(ours);
-        rounds.bare.push(bare);
-    }
-    Ok(rounds)
+        );
+        Ok((Round { ours, bare }, said))
+    })?;
+    Ok(StoreRounds {
+        store,
+        rows_per_insert: inserts.rows_mean(),
+        rounds,
+    })
 }
 
 fn ours(bench: &Bench<'_>, engine: &Engine, contestant: Contestant) -> Result<RowCurve> {
@@ -156,43 +158,45 @@ pub fn follow(bench: &Bench<'_>, engine: &Engine, plan: &Plan) -> Result<RowCurv
     }
 }
 
-impl Rounds {
-    fn add_to(&self, outcome: &mut Outcome) {
-        let rates = |curves: &[RowCurve]| {
-            let rate = RowCurve::rows_per_second;
-            curves.iter().map(rate).collect::<Vec<_>>()
-        };
-        let (ours, bare) = (rates(&self.ours), rates(&self.bare));
-        let of_each: Vec<_> = ours.iter().zip(&bare).map(|(a, b)| a / b).collect();
+impl StoreRounds {
+    fn add_to(&self, findings: &mut Findings) {
+        let ours = self.rounds.median(|it| it.ours.rows_per_second());
+        let bare = self.rounds.median(|it| it.bare.rows_per_second());
+        let of_bare = |it: &Round| it.ours.rows_per_second() / it.bare.rows_per_second();
+        let of_bare = self.rounds.median(of_bare);
         let (name, place) = (self.store.name(), self.store.place());
-        let of_bare = median(&of_each);
-        outcome.row([
-            format!("Millrace, log {place}"),
-            grouped(median(&ours)),
-            ratio(1.0, 1.0),
-            grouped(self.rows_per_insert),
-        ]);
-        outcome.row([
-            format!("bare loop of its inserts, log {place}"),
-            grouped(median(&bare)),
-            ratio(of_bare, 1.0),
-            grouped(self.rows_per_insert),
-        ]);
-        outcome.figure(&format!("{name}: visible rows_per_second"), median(&ours));
-        outcome.figure(&format!("{name}: bare rows_per_second"), median(&bare));
-        outcome.figure(&format!("{name}: of the bare loop: ratio"), of_bare);
+        for (contestant, rate, ratio) in [
+            ("Millrace", ours, 1.0),
+            ("bare loop of its inserts", bare, of_bare),
+        ] {
+            findings.row([
+                format!("{contestant}, log {place}").into(),
+                Cell::Grouped(rate),
+                Cell::Ratio(ratio),
+                Cell::Grouped(self.rows_per_insert),
+            ]);
+        }
+        for (rows, rate) in [("visible", ours), ("bare", bare)] {
+            let rows = Quantity::Rows(rows);
+            let name = FigureName::with_quantity(name, rows, Unit::RowsPerSecond);
+            findings.figure(name, rate);
+        }
+        let name = FigureName::new(format!("{name}: of the bare loop"), Unit::Ratio);
+        findings.figure(name, of_bare);
     }
 
     /// Curves of the last round.
     fn lines(&self) -> Vec<Line> {
-        let line = |name: String, curves: &[RowCurve]| Line {
-            name,
-            points: curves.last().map(RowCurve::points).unwrap_or_default(),
+        let line = |name: &str, of: fn(&Round) -> &RowCurve| {
+            let last = self.rounds.last().map(of);
+            Line::new(
+                format!("{name}, log {}", self.store.place()),
+                last.map(RowCurve::points).unwrap_or_default(),
+            )
         };
-        let place = self.store.place();
         vec![
-            line(format!("Millrace, log {place}"), &self.ours),
-            line(format!("bare loop, log {place}"), &self.bare),
+            line("Millrace", |it| &it.ours),
+            line("bare loop", |it| &it.bare),
         ]
     }
 }

@@ -5,6 +5,7 @@ use millrace_load::event_shape::EventShape;
 use millrace_load::plan::Compression;
 use millrace_load::suite::bench::Bench;
 use millrace_load::suite::load::Load;
+use millrace_load::suite::render;
 use millrace_load::suite::server::{Contestant, Server};
 use millrace_load::suite::throughput;
 use millrace_load::suite::{Options, suite};
@@ -45,7 +46,8 @@ fn servers_run_in_turn_and_end_with_their_round() {
         compression: Compression::None,
     };
     let contestants = [Contestant::Tape, Contestant::Drain];
-    let outcome = throughput::measure(&mut bench, load, &contestants).unwrap();
+    let findings = throughput::measure(&mut bench, load, &contestants).unwrap();
+    let outcome = render::outcome("batches", "", findings);
     assert_eq!(outcome.rows.len(), 2);
     assert_eq!(outcome.rows[0][6], "1.00", "{outcome:?}");
     assert_eq!(outcome.figures.len(), 2);

@@ -158,12 +158,12 @@ async fn open_sqlite(
     options: ConnectOptions,
     location: &CatalogLocation,
 ) -> Result<DatabaseConnection, CatalogError> {
-    let patience = ConstantBuilder::default()
+    let retries = ConstantBuilder::default()
         .with_delay(BUSY_STEP)
         .with_max_times(BUSY_STEPS_MAX)
         .with_jitter();
     let opened = (|| Database::connect(options.clone()))
-        .retry(patience)
+        .retry(retries)
         .when(|error| matches!(location.error(error), CatalogError::Locked { .. }))
         .await;
     opened.map_err(|error| location.error(&error))

@@ -29,13 +29,6 @@ impl CatalogLocation {
                     reason: "it was closed".to_owned(),
                 }
             }
-            // The migrator's only error of this kind: applied migrations that it does not know.
-            DbErr::Custom(detail) if detail.contains("Migration file") => {
-                CatalogError::NewerSchema {
-                    location,
-                    detail: newer_migrations(detail),
-                }
-            }
             DbErr::Conn(RuntimeErr::SqlxError(error))
             | DbErr::Exec(RuntimeErr::SqlxError(error))
             | DbErr::Query(RuntimeErr::SqlxError(error)) => self.sqlx_error(error),
@@ -83,13 +76,4 @@ impl CatalogLocation {
             _ => CatalogError::Failed { location, reason },
         }
     }
-}
-
-/// Extracts the names of migrations from the migrator's message, which has one on each line.
-fn newer_migrations(detail: &str) -> String {
-    let names: Vec<&str> = detail
-        .lines()
-        .filter_map(|line| line.split('\'').nth(1))
-        .collect();
-    names.join(", ")
 }

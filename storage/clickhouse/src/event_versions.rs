@@ -88,7 +88,7 @@ impl ClickHouse {
     /// which replaces it. At most [`PRESENCE_KEYS_MAX`](crate::PRESENCE_KEYS_MAX).
     ///
     /// # Errors
-    /// If the server cannot be asked. An empty `events` is answered with `true`, unasked.
+    /// If the server cannot be asked. An empty `events` is answered with `true`, without a query.
     pub async fn are_stored_or_replaced(
         &self,
         month: Month,

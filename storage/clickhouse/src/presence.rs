@@ -49,7 +49,7 @@ impl ClickHouse {
     /// Only the parts of `month` whose times of receipt can match are read.
     ///
     /// # Errors
-    /// If the server cannot be asked. An empty `keys` is answered with `false`, unasked.
+    /// If the server cannot be asked. An empty `keys` is answered with `false`, without a query.
     pub async fn any_present(
         &self,
         table: Table,
@@ -224,7 +224,7 @@ impl ClickHouse {
     }
 }
 
-/// One row of `server_runs`.
+/// Row of `server_runs`, the table of boot ids.
 #[derive(clickhouse::Row, serde::Deserialize)]
 struct BootIdRow {
     #[serde(with = "clickhouse::serde::uuid")]

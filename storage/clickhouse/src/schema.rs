@@ -33,7 +33,7 @@ pub(crate) const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 3,
         name: "server_runs",
-        statements: |dialect| vec![server_runs(dialect)],
+        statements: |dialect| vec![boot_ids(dialect)],
     },
     Migration {
         version: 4,
@@ -146,8 +146,9 @@ fn person_updates(dialect: &Dialect) -> String {
     )
 }
 
-/// Table of the server's boot ids: it is empty after every start of the server.
-fn server_runs(dialect: &Dialect) -> String {
+/// Table of the server's boot ids: it is empty after every start of the server. Its name and column
+/// are of before: in a rolling upgrade nodes of both versions ask it.
+fn boot_ids(dialect: &Dialect) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {head} (scope String, run UUID) ENGINE = Memory",
         head = dialect.head("server_runs"),

@@ -201,7 +201,7 @@ impl Settings {
         };
         let why = self.explain(source);
         Unusable {
-            advice: format!("the tables in ClickHouse cannot be made: {}", why.advice),
+            advice: format!("the tables in ClickHouse cannot be created: {}", why.advice),
             ..why
         }
     }

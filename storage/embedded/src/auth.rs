@@ -107,17 +107,17 @@ mod tests {
     }
 
     /// Unit of a text, whose comparisons are counted.
-    struct Counted(u8);
+    struct CountingByte(u8);
 
-    impl ConstantTimeEq for Counted {
+    impl ConstantTimeEq for CountingByte {
         fn ct_eq(&self, other: &Self) -> Choice {
             COMPARISONS.set(COMPARISONS.get() + 1);
             self.0.ct_eq(&other.0)
         }
     }
 
-    fn counted(text: &str) -> Vec<Counted> {
-        text.bytes().map(Counted).collect()
+    fn counted(text: &str) -> Vec<CountingByte> {
+        text.bytes().map(CountingByte).collect()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! others. The process may open its own folders and nothing else, connect to nobody, listen
 //! nowhere, and signal no process but itself.
 //!
-//! The kernel judges a file by where it is and not by the path to it, so links lead nowhere. Device
+//! The kernel checks a file by where it is and not by the path to it, so links lead nowhere. Device
 //! files cannot be made: as root, one of a disk would be a way to every file.
 //!
 //! `/proc` is not allowed, so neither its own environment and memory nor those of its parent can be

@@ -21,9 +21,9 @@ use crate::upload::{Upload, decode_body, from_io};
 
 /// Longest statement without its rows, bytes; the engine's default of `max_query_size`.
 const QUERY_BYTES_DEFAULT: usize = 262_144;
-/// Longest statement whatever its settings, bytes: it is judged and kept in memory of this process.
+/// Longest statement whatever its settings, bytes: it is checked and kept in this process's memory.
 const QUERY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Bytes reserved for each of a long text: it is copied several times while it is judged.
+/// Bytes reserved for each of a long text: it is copied several times while it is checked.
 const BYTES_PER_TEXT_BYTE: usize = 4;
 const FORMAT_DEFAULT: &str = "TabSeparated";
 

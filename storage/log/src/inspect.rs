@@ -36,27 +36,27 @@ pub struct SegmentReport {
     pub rows: u64,
     /// First and last sequence.
     pub sequences: Option<(u64, u64)>,
-    /// Problems found in the segment.
-    pub problems: Vec<Problem>,
+    /// Ranges without sound frames.
+    pub unreadable: Vec<UnreadableRange>,
 }
 
-/// Problem found in a segment.
+/// Range of a segment that holds no sound frames.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problem {
-    /// Position where the problem starts.
+pub struct UnreadableRange {
+    /// Position where the range starts.
     pub start: Position,
-    /// Position where the problem ends.
+    /// Position where the range ends.
     pub end: Position,
-    /// Kind of the problem.
-    pub kind: ProblemKind,
+    /// Kind of the reason.
+    pub kind: UnreadableKind,
     /// Reason why the bytes are not a frame.
     pub reason: &'static str,
 }
 
-/// Kinds of [`Problem`].
+/// Kinds of [`UnreadableRange`].
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum ProblemKind {
+pub enum UnreadableKind {
     /// The segment's own header is damaged.
     Header,
     /// Unsound bytes with a sound frame behind them.
@@ -117,12 +117,12 @@ fn is_gone(fs: &dyn Fs, path: &Path) -> bool {
 }
 
 fn report(number: u64, file_bytes: u64, scan: &SegmentScan) -> SegmentReport {
-    let problem = |kind, bytes: &std::ops::Range<u64>, reason| {
+    let range = |kind, bytes: &std::ops::Range<u64>, reason| {
         let at = |offset| Position {
             segment: number,
             offset,
         };
-        Problem {
+        UnreadableRange {
             start: at(bytes.start),
             end: at(bytes.end),
             kind,
@@ -130,32 +130,32 @@ fn report(number: u64, file_bytes: u64, scan: &SegmentScan) -> SegmentReport {
         }
     };
     let header = 0..segment::SEGMENT_HEADER_BYTES;
-    let mut problems = Vec::new();
+    let mut unreadable = Vec::new();
     match scan.header {
         Ok(_) => {}
         Err(HeaderError::Damaged) => {
-            problems.push(problem(ProblemKind::Header, &header, "no sound header"));
+            unreadable.push(range(UnreadableKind::Header, &header, "no sound header"));
         }
         Err(HeaderError::Version(version)) => {
             let (kind, reason) = if version < segment::FORMAT_VERSION {
                 let reason = "the format is older than this program reads";
-                (ProblemKind::OlderVersion, reason)
+                (UnreadableKind::OlderVersion, reason)
             } else {
                 let reason = "the format is newer than this program";
-                (ProblemKind::NewerVersion, reason)
+                (UnreadableKind::NewerVersion, reason)
             };
-            problems.push(problem(kind, &(0..file_bytes), reason));
+            unreadable.push(range(kind, &(0..file_bytes), reason));
         }
     }
     for damage in &scan.damaged {
-        problems.push(problem(
-            ProblemKind::DamagedMiddle,
+        unreadable.push(range(
+            UnreadableKind::DamagedMiddle,
             &damage.bytes,
             damage.reason,
         ));
     }
     if let Some(tail) = &scan.tail {
-        problems.push(problem(ProblemKind::Tail, &tail.bytes, tail.reason));
+        unreadable.push(range(UnreadableKind::Tail, &tail.bytes, tail.reason));
     }
     SegmentReport {
         number,
@@ -164,6 +164,6 @@ fn report(number: u64, file_bytes: u64, scan: &SegmentScan) -> SegmentReport {
         frames: scan.frames,
         rows: scan.rows,
         sequences: scan.sequence_first.zip(scan.sequence_last),
-        problems,
+        unreadable,
     }
 }

@@ -124,7 +124,7 @@ pub use error::{
     AppendError, CheckpointError, OpenError, Poisoned, ReadError, ReleaseError, SyncError,
 };
 pub use handle::LogHandle;
-pub use inspect::{Inspection, Problem, ProblemKind, SegmentReport, inspect};
+pub use inspect::{Inspection, SegmentReport, UnreadableKind, UnreadableRange, inspect};
 pub use log::Log;
 pub use options::{LogOptions, Usage};
 pub use panic_text::panic_text;

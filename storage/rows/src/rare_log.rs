@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 /// Time after which a failure is logged again.
 const AGAIN_AFTER: Duration = Duration::from_secs(600);
-/// Failures that are remembered. With more, all of them are logged anew.
+/// Failures that are remembered. With more, the newest makes way: of failures that come in turn,
+/// the oldest would be the next, and each would be logged each time.
 const REMEMBERED_MAX: usize = 1_000;
 
 /// Failures that were logged lately, and when.
@@ -23,7 +24,10 @@ impl RareLog {
             return false;
         }
         if logged.len() >= REMEMBERED_MAX {
-            logged.clear();
+            let newest = logged.iter().max_by_key(|(_, logged_at)| **logged_at);
+            if let Some(newest) = newest.map(|(failure, _)| failure.clone()) {
+                logged.remove(&newest);
+            }
         }
         logged.insert(failure.to_owned(), now);
         true
@@ -62,6 +66,21 @@ mod tests {
         for (failure, seconds, is_due) in table {
             let now = began + Duration::from_secs(seconds);
             assert_eq!(log.is_due(failure, now), is_due, "{failure} at {seconds} s");
+        }
+    }
+
+    #[test]
+    fn of_too_many_failures_those_over_the_limit_alone_are_logged_each_time() {
+        let (began, log) = (Instant::now(), RareLog::default());
+        let (all, remembered) = (REMEMBERED_MAX + 200, REMEMBERED_MAX - 1);
+        let mut now = began;
+        for expected in [all, all - remembered, all - remembered] {
+            let due = (0..all).filter(|failure| {
+                now += Duration::from_millis(1);
+                log.is_due(&failure.to_string(), now)
+            });
+            assert_eq!(due.count(), expected);
+            assert_eq!(log.logged().len(), REMEMBERED_MAX);
         }
     }
 

@@ -1,9 +1,10 @@
 //! Delivers the rows of one run: reads, counts, hands over, publishes.
 
-use super::lost_queries::RESTARTS_MAX;
+use super::lost_queries::{QueryId, RESTARTS_MAX};
 use super::pace::{MinimumPace, PaceGuard};
 use super::source::{Reader, RunSource};
 use super::state::Inner;
+use crate::destination::warehouse::stage::DROP_TIMEOUT;
 use crate::destination::{Delivered, Delivery, Destination};
 use crate::error::{ExportError, ExportErrorKind};
 use crate::rows::Part;
@@ -24,6 +25,9 @@ const CHECK_EVERY: Duration = Duration::from_millis(500);
 const STALL: Duration = Duration::from_secs(30);
 /// Timeout of undoing what was delivered: more than a hundred uploads take.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(60);
+
+// A delivery that drops its staging table has the last word on it.
+const _: () = assert!(DROP_TIMEOUT.as_secs() < ABORT_TIMEOUT.as_secs());
 
 /// Progress of a run, readable while it runs.
 #[derive(Debug, Default)]
@@ -74,25 +78,27 @@ pub(super) async fn deliver(
     }
     let delivered = deliver_rows(inner, claimed, &scope, &source, progress, stopped).await;
     if let Some(boot_id) = boot_id.filter(|_| source.is_lost()) {
-        inner.lost_queries().record(claimed.run.id, boot_id);
+        let query = QueryId::of(&claimed.export);
+        inner.lost_queries().record(query, boot_id, Instant::now());
     }
     delivered
 }
 
-/// Fails a run during whose query ClickHouse ended again and again.
+/// Fails a run if ClickHouse ended again and again during the export's query.
 fn check_lost_queries(
     inner: &Inner,
     claimed: &ClaimedRun,
     boot_id: Uuid,
 ) -> Result<(), ExportError> {
     let (run_id, export_id) = (claimed.run.id, claimed.export.id);
-    if !inner.lost_queries().is_over(run_id, boot_id) {
+    let query = QueryId::of(&claimed.export);
+    if !inner.lost_queries().is_over(query, boot_id, Instant::now()) {
         return Ok(());
     }
     tracing::error!(%export_id, %run_id, "ClickHouse restarted during each of several tries of a customer's query; its run fails");
     Err(ExportError::permanent(format!(
-        "ClickHouse ended {RESTARTS_MAX} times while it worked on the query: the run is not tried again. Simplify \
-         the query, or ask the operator for the reason."
+        "ClickHouse ended {RESTARTS_MAX} times while it worked on the query: no run of the export is tried within \
+         an hour. Simplify the query, which is then tried at once, or ask the operator for the reason."
     )))
 }
 
@@ -259,7 +265,7 @@ async fn check(source: &RunSource<'_>, before: u64, copied: u64) -> Result<(), E
 fn check_destination_count(delivered: &Delivered, copied: u64) -> Result<(), ExportError> {
     match delivered.rows {
         Some(rows) if rows != copied => Err(ExportError::retryable(format!(
-            "Sent {}, and the destination says it has {rows}.",
+            "Sent {}, but the destination reports {rows}.",
             counted(copied, "row")
         ))),
         _ => Ok(()),

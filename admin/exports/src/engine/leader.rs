@@ -144,7 +144,9 @@ impl LeaseRenewer {
             // The lease may be held all the same: then the next answer says so.
             Err(slow) => {
                 if inner.is_logged("lease", &slow) {
-                    tracing::warn!("the catalog is slow to say who exports; asking again");
+                    tracing::warn!(
+                        "the catalog is slow to answer who has the lease of exports; asking again"
+                    );
                 }
             }
             Ok(Err(error)) => {

@@ -15,7 +15,7 @@
 //! | `runner` | one run: try, time-out, end, retries |
 //! | `claim` | extends the claim of a run with its progress, ends it with a status |
 //! | `delivery` | delivers the rows of one run: read, count, hand over, publish |
-//! | `lost_queries` | customers' queries that end ClickHouse: their runs fail after a few tries |
+//! | `lost_queries` | customers' queries that end ClickHouse: after a few tries their exports' runs fail |
 //! | `panics` | panics of runs and of planning, each of which ends its try alone |
 //! | `pace` | minimum pace at which a destination takes rows |
 //! | `source` | rows that a run reads |

@@ -49,7 +49,7 @@ impl PaceGuard {
     ) -> Result<(), ExportError> {
         let handed_over = bytes.len();
         let began = Instant::now();
-        let written = timeout(self.patience(), delivery.write(bytes)).await;
+        let written = timeout(self.write_time_max(), delivery.write(bytes)).await;
         written.map_err(|_| self.too_slow())??;
         self.waited += began.elapsed();
         self.bytes += u64::try_from(handed_over).unwrap_or(u64::MAX);
@@ -65,7 +65,7 @@ impl PaceGuard {
 
     /// Time limit of the next write: the rest of the window, and another one if the destination has
     /// taken enough in this one.
-    fn patience(&self) -> Duration {
+    fn write_time_max(&self) -> Duration {
         let left = self.pace.window.saturating_sub(self.waited);
         match self.bytes < self.needed() {
             true => left,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// A panic of ours, in words for customers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("The server made a mistake of its own. Its log says more: tell the operator.")]
+#[error("The server failed by an error of its own. Tell the operator: its log has the details.")]
 pub(super) struct Panicked;
 
 impl From<Panicked> for ExportError {

@@ -2,6 +2,7 @@
 
 use super::claim::{Claim, ClaimEnd, record_try, run_progress};
 use super::delivery::{Progress, deliver};
+use super::lost_queries::QueryId;
 use super::metrics;
 use super::notices::Notice;
 use super::panics::caught;
@@ -173,10 +174,7 @@ async fn record_end(
         message: "The process stops; another try follows.".to_owned(),
     };
     match &ended {
-        TryOutcome::Lost => {
-            inner.lost_queries().forget(claimed.run.id);
-            return;
-        }
+        TryOutcome::Lost => return,
         TryOutcome::Delivered(delivered) => {
             let rows = progress.rows.load(Ordering::Relaxed);
             metrics::delivered(rows, delivered.bytes);
@@ -200,8 +198,10 @@ async fn record_end(
     if outcome == RunOutcome::Lost {
         return;
     }
+    if status == RunStatus::Completed {
+        inner.lost_queries().forget(QueryId::of(&claimed.export));
+    }
     if !status.is_open() {
-        inner.lost_queries().forget(id);
         metrics::ended(status);
     }
     // A waiting run has the same error at every try, for days.

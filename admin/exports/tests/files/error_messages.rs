@@ -95,14 +95,17 @@ async fn wrong_credentials_are_named_in_the_error() {
 #[tokio::test]
 async fn missing_buckets_are_named_in_the_error() {
     let step = TestStep::Authenticate;
-    let missing = (ExportErrorKind::Permanent, "Make it, or change bucket_name");
+    let missing = (
+        ExportErrorKind::Permanent,
+        "Create it, or change bucket_name",
+    );
     let change = || ("bucket_name", json!("missing"));
     // s3s-fs creates missing buckets.
     assert_fails_with(&Moto::start().await, change(), step, missing).await;
     assert_fails_with(&Gcs::start().await, change(), step, missing).await;
     let missing = (
         ExportErrorKind::Permanent,
-        "Make it, or change container_name",
+        "Create it, or change container_name",
     );
     let change = ("container_name", json!("missing"));
     assert_fails_with(&Azurite::start().await, change, step, missing).await;

@@ -111,22 +111,25 @@ async fn files_of_another_export_are_not_overwritten(store: &dyn TestStore) {
     let destination = store.open("shared", json!({}));
     let mut other = run(0);
     other.export_id = uuid::Uuid::from_u128(8);
-    let refusal = |outcome: Result<(), ExportError>| {
+    let refusal = |outcome: Result<(), ExportError>, owner: &str| {
         let error = outcome.unwrap_err();
         assert_eq!(error.kind, ExportErrorKind::Permanent);
         assert!(error.message.contains("prefix"), "{error}");
+        assert!(error.message.starts_with(owner), "{error}");
     };
+    let first_export = format!("The export {} has", run(0).export_id);
     // This delivery begins before, and would end after.
     let late = written(destination.as_ref(), &other, &["b\n"]).await;
     deliver(destination.as_ref(), &run(0), &["a\n"])
         .await
         .unwrap();
     let first = store.files().await;
-    refusal(late.unwrap().publish().await.map(drop));
+    refusal(late.unwrap().publish().await.map(drop), &first_export);
     refusal(
         deliver(destination.as_ref(), &other, &["c\n"])
             .await
             .map(drop),
+        &first_export,
     );
     assert!(store.files().await == first);
     // Nor are unknown files.
@@ -136,6 +139,7 @@ async fn files_of_another_export_are_not_overwritten(store: &dyn TestStore) {
         deliver(destination.as_ref(), &run(0), &["d\n"])
             .await
             .map(drop),
+        "Somebody else has",
     );
     store.remove(&key).await;
     deliver(destination.as_ref(), &other, &["e\n"])

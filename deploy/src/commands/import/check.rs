@@ -196,7 +196,7 @@ fn estimate(events: u64, events_per_minute: u64, invocation: &Invocation) {
         || (seconds > 3600 && events_per_minute == EVENTS_PER_MINUTE_WITHOUT_APPROVAL)
     {
         output::print(&format!(
-            "Without an approval a project may import {}, {} a minute. The operator approves more with:\n  {} --team-id PROJECT_ID \
+            "Without an approval a project may import {}, {} a minute. The operator approves more with:\n  {} --project-id PROJECT_ID \
              --total-events {events} --events-per-minute 6000000",
             counted(EVENTS_WITHOUT_APPROVAL, "event"),
             counted(EVENTS_PER_MINUTE_WITHOUT_APPROVAL, "event"),

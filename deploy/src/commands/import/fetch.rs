@@ -31,7 +31,7 @@ const NAMED_MAX: usize = 10;
 pub enum Command {
     /// Fetch Mixpanel's raw export, one file per day
     #[command(
-        after_help = "The export API takes 60 requests an hour; a year in days takes six hours, in --days-per-part 7 one."
+        after_help = "The export API allows 60 requests an hour; a year in days takes six hours, in --days-per-part 7 one."
     )]
     Mixpanel(MixpanelArguments),
     /// Fetch Amplitude's export, one file per hour
@@ -197,8 +197,8 @@ pub struct TableArguments {
     #[arg(long, value_name = "NAME", default_value = "posthog.events")]
     table: String,
     /// Id of the project in that table
-    #[arg(long, value_name = "N")]
-    from_team_id: i64,
+    #[arg(long, alias = "from-team-id", value_name = "N")]
+    from_project_id: i64,
     /// First day, as in 2024-01-31
     #[arg(long, value_name = "DAY")]
     from: Option<String>,
@@ -215,7 +215,7 @@ impl TableArguments {
         let clickhouse = ClickHouse::new(&self.from_url, &self.from_user, &self.from_password)?;
         let settings = TableSettings {
             table: self.table.clone(),
-            project_id: self.from_team_id,
+            project_id: self.from_project_id,
             from: self.from.clone(),
             until: self.until.clone(),
             page_rows: self.page_rows,

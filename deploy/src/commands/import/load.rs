@@ -47,12 +47,17 @@ pub struct Arguments {
     #[arg(long, value_enum)]
     compress: Option<Compress>,
     /// Seconds without an accepted request after which the import stops
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
-    patience: u64,
+    #[arg(
+        long,
+        alias = "patience",
+        value_name = "SECONDS",
+        default_value_t = 900
+    )]
+    give_up_after: u64,
     /// Resend the records of a rejects file, corrected there or by the mapping
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "restart"])]
     rejects: Option<PathBuf>,
-    /// Discard the progress of this import and begin anew; no event is stored twice, as the uuids
+    /// Discard the progress of this import and start over; no event is stored twice, as the uuids
     /// are the same
     #[arg(long)]
     restart: bool,
@@ -103,7 +108,7 @@ pub(super) fn run(
         files_parallel: usize::from(arguments.parallel_files),
         requests_parallel: usize::from(arguments.parallel_requests),
         compression: arguments.compress.map(Compression::from),
-        patience: Duration::from_secs(arguments.patience),
+        give_up_after: Duration::from_secs(arguments.give_up_after),
         limits: ChunkLimits {
             request_events: usize::from(arguments.request_events),
             chunk_bytes: arguments.chunk_bytes,
@@ -196,7 +201,7 @@ fn exit_result(outcome: &Outcome, invocation: &Invocation) -> anyhow::Result<()>
     if let Some(stop) = &outcome.stop {
         if stop.code == VOLUME_EXCEEDED {
             bail!(
-                "the import stopped ({}): {}\nThe operator approves more with:\n  {} --team-id PROJECT_ID --total-events N \
+                "the import stopped ({}): {}\nThe operator approves more with:\n  {} --project-id PROJECT_ID --total-events N \
                  --events-per-minute N\nThen go on where it stopped with:\n  {}",
                 stop.code,
                 stop.message,

@@ -120,7 +120,7 @@ impl TargetArguments {
             return Ok((url.clone(), key.clone()));
         }
         let running = connect::running_credentials(config).context(
-            "say where the events go with --url and --project-key, or run the server here",
+            "name the target of the events with --url and --project-key, or run the server here",
         )?;
         let url = self.url.clone().unwrap_or(running.ingest_url);
         if url.is_empty() {

@@ -34,8 +34,8 @@ pub struct Arguments {
     #[command(flatten)]
     target: TargetArguments,
     /// Id of the project in ClickHouse; by default that of the key
-    #[arg(long, value_name = "N")]
-    team_id: Option<i64>,
+    #[arg(long, alias = "team-id", value_name = "N")]
+    project_id: Option<i64>,
     /// Seconds to wait until ClickHouse has all events
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     wait: u64,
@@ -184,16 +184,16 @@ fn checked(path: &Path) -> Option<EventCounts> {
 
 /// Id of the project in ClickHouse, by default that of the key.
 fn project_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyhow::Result<i64> {
-    if let Some(project_id) = arguments.team_id {
+    if let Some(project_id) = arguments.project_id {
         return Ok(project_id);
     }
     let found = connect::with_catalog(config, async |catalog| {
         Ok(ProjectKeys::new(catalog).find(project_key).await?)
     });
-    let found = found.context("say the project's id with --team-id")?;
-    found
-        .map(|project| project.project_id.0)
-        .with_context(|| format!("no project has the key {project_key}; say its id with --team-id"))
+    let found = found.context("pass the project's id by --project-id")?;
+    found.map(|project| project.project_id.0).with_context(|| {
+        format!("no project has the key {project_key}; pass its id by --project-id")
+    })
 }
 
 fn print_json_summary(found: &Reconciliation, checked: Option<&EventCounts>) {

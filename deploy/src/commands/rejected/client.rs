@@ -121,7 +121,7 @@ impl ResendClient {
                     }
                     may_be_stored |= !nothing_was_stored(status, &answer);
                     let detail = error_text(status, &answer);
-                    last = anyhow!("the server takes nothing now: {detail}");
+                    last = anyhow!("the server accepts nothing now: {detail}");
                     after.unwrap_or(PAUSE_MAX).min(PAUSE_MAX)
                 }
                 Err(error) if is_connection_broken(&error) => {

@@ -137,7 +137,7 @@ fn record(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<()> {
 
 fn no_key(project_id: i64) -> String {
     format!(
-        "project {project_id} has no key; `millrace keys create --team-id {project_id}` gives it one"
+        "project {project_id} has no key; `millrace keys create --project-id {project_id}` gives it one"
     )
 }
 
@@ -197,7 +197,7 @@ impl<'a> Resend<'a> {
     ) -> anyhow::Result<Vec<CorrectedEvent<'a>>> {
         if group.bytes > RAW_BYTES_MAX {
             let bytes = counted(group.bytes, "byte");
-            let why = format!("it has {bytes}; no request takes that");
+            let why = format!("it has {bytes}, more than a request may have");
             group
                 .events
                 .iter()
@@ -354,7 +354,7 @@ impl<'a> Resend<'a> {
         }
         if self.unsendable > 0 {
             let list = invocation.command("rejected list", &SELECTION_OPTIONS);
-            text += "\nWhy the others cannot be sent is said above; they stay in:";
+            text += "\nThe reasons why the others cannot be sent are above; they stay in:";
             text += &format!("\n  {list} --unsent{}", limit_option(not_sent));
         }
         bail!(text)

@@ -20,8 +20,8 @@ const COUNTS_MAX: u32 = 20;
 #[derive(Args, Clone, Debug)]
 pub struct EventSelection {
     /// Only events of this project
-    #[arg(long, value_name = "N")]
-    team_id: Option<i64>,
+    #[arg(long, alias = "team-id", value_name = "N")]
+    project_id: Option<i64>,
     /// Only events that were rejected with this code, such as missing_distinct_id
     #[arg(long)]
     code: Option<String>,
@@ -53,7 +53,7 @@ impl EventSelection {
 
     fn filter(&self) -> RejectedFilter {
         RejectedFilter {
-            project_id: self.team_id,
+            project_id: self.project_id,
             code: self.code.clone(),
             since: self.since,
             request_id: self.request_id.clone(),
@@ -147,7 +147,14 @@ pub(super) fn explain_none(
         there_are(all),
         invocation.command(
             "rejected list",
-            &["team_id", "code", "since", "request_id", "index", "unsent"]
+            &[
+                "project_id",
+                "code",
+                "since",
+                "request_id",
+                "index",
+                "unsent"
+            ]
         )
     ))
 }
@@ -193,7 +200,7 @@ fn print_counts(config: &Config, selection: &EventSelection) -> anyhow::Result<(
     if counts.len() < 2 {
         return Ok(());
     }
-    output::print("\nBy project and code, to narrow the list by --team-id and --code:");
+    output::print("\nBy project and code, to narrow the list by --project-id and --code:");
     let row = |it: &RejectedCount| {
         [
             it.team_id.to_string(),

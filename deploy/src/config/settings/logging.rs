@@ -24,7 +24,7 @@ pub struct LogSettings {
         global = true,
         env = "MILLRACE_LOG_LEVEL",
         value_parser = log_filter,
-        default_value = "info,sea_orm_migration=warn",
+        default_value = "info",
         value_name = "FILTER"
     )]
     pub log_level: String,

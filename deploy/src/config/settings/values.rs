@@ -8,6 +8,8 @@ use tracing_subscriber::EnvFilter;
 
 /// Crates that this program is built of, by the names that their log lines have.
 const CRATES: &str = include_str!(concat!(env!("OUT_DIR"), "/crates.txt"));
+/// Crates of earlier versions, which settings may still name.
+const FORMER_CRATES: [&str; 1] = ["sea_orm_migration"];
 
 /// Parses an address to listen on.
 pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
@@ -66,7 +68,8 @@ fn check_directive(directive: &str) -> Result<(), String> {
         },
     };
     let name = target.split("::").next().unwrap_or_default();
-    if !target.is_empty() && !CRATES.lines().any(|it| it == name) {
+    let is_crate = CRATES.lines().any(|it| it == name) || FORMER_CRATES.contains(&name);
+    if !target.is_empty() && !is_crate {
         return Err(match level {
             None => format!("{target:?} is not a level, and not a part of this program"),
             Some(_) => format!("{target:?} is not part of this program"),

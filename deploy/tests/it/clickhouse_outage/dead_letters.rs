@@ -35,7 +35,7 @@ fn a_bad_row_becomes_a_dead_letter_with_its_reason_and_blocks_no_other() {
 }
 
 fn insert_as_the_runbook_says(env: &TestEnv) {
-    let insert = block_of("deploy/RUNBOOK.md", "set aside", &env.server);
+    let insert = block_of("deploy/RUNBOOK.md", "dead letters", &env.server);
     let mut shell = Command::new("bash");
     shell.args(["-ec", &insert]);
     shell.env("MILLRACE_DATA_DIR", env.dir.path().join("ingest"));

@@ -1,5 +1,5 @@
 //! ClickHouse absent, slow, rejecting, or answering wrongly: no acknowledged event is lost or
-//! doubled, requests are answered as long as the log has room, and the backlog is shipped without
+//! doubled, requests are answered as long as the log has space, and the backlog is shipped without
 //! help.
 //!
 //! ```text

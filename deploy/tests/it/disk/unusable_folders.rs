@@ -187,7 +187,7 @@ fn a_folder_that_is_deleted_under_a_server_ends_it_with_a_reason() {
 }
 
 #[test]
-fn a_damaged_checkpoint_is_set_aside_and_nothing_is_sent_twice() {
+fn a_damaged_checkpoint_is_quarantined_and_nothing_is_sent_twice() {
     let mut env = TestEnv::start(&[]);
     let load = Load::start(env.plan(4_000.0));
     load.until_acknowledged(4_000);
@@ -257,8 +257,8 @@ fn parts_of_the_folder_may_be_on_other_file_systems() {
     // By default the log's capacity is derived from the disk that holds the lanes' folders.
     let mut env = TestEnv::start_in(dir, &["--log-bytes-max", "64MiB"]);
     env.capture_with_one_bad();
-    let set_aside = std::fs::read_dir(ingest_dir.join("dead-letters/live")).unwrap();
-    assert_eq!(set_aside.count(), 2, "a row and its label");
+    let dead_letters = std::fs::read_dir(ingest_dir.join("dead-letters/live")).unwrap();
+    assert_eq!(dead_letters.count(), 2, "a row and its label");
     env.restart_server();
     env.server
         .capture(&json!([{"event": "good", "distinct_id": "me"}]));

@@ -25,7 +25,7 @@ const ZSTD_HEAD: [u8; 14] = [
 const ZSTD_BLOCK: [u8; 16] = [
     0x6c, 0x00, 0x00, 0x00, 0x01, 0xa8, 0xf4, 0x3f, 0xf3, 0x1f, 0xf4, 0x3f, 0x00, 0x00, 0x00, 0x04,
 ];
-/// What a gzip member begins with that has neither a name nor anything else.
+/// Header of a gzip member without optional fields.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 0xff];
 /// Ticks in a second.
 const TICKS: u64 = 100;
@@ -41,7 +41,7 @@ fn deflate(bytes: usize) -> Vec<u8> {
     .concat()
 }
 
-/// The same as gzip, whose end says that nothing comes out.
+/// Builds a gzip member of that, whose trailer names an output of no bytes.
 fn gzip(bytes: usize) -> Vec<u8> {
     let mut crc = Crc::new();
     crc.update(&vec![b' '; MIB]);

@@ -19,8 +19,8 @@ const DECODED_BYTES: usize = 20 * MIB;
 const MOST_BYTES: usize = 128 * MIB;
 /// Additional memory for a bomb without a key: threads, and pages that the allocator touches.
 const SLACK_BYTES: usize = 24 * MIB;
-/// Time within which memory is released after large bodies on an idle machine (see [`patience`]),
-/// and the memory that may be kept.
+/// Time within which memory is released after large bodies on an idle machine (see
+/// [`release_time_max`]), and the memory that may be kept.
 const MEMORY_BACK: Duration = Duration::from_secs(5);
 const MEMORY_KEPT_BYTES_MAX: usize = 64 * MIB;
 /// Size of an LZString bomb: its compressor takes quadratic time, and this size is rejected as
@@ -141,8 +141,8 @@ fn plain(piece: &str, is_in_event: bool, key: Option<&str>, bytes: usize) -> Vec
         )
         .unwrap();
     }
-    let room = bytes - text.len();
-    text.extend_from_slice(piece.repeat(room / piece.len()).as_bytes());
+    let space = bytes - text.len();
+    text.extend_from_slice(piece.repeat(space / piece.len()).as_bytes());
     if is_in_event {
         text.extend_from_slice(if piece.ends_with(',') { b"1]" } else { b"\"" });
         text.extend_from_slice(b"}}]}");
@@ -271,7 +271,7 @@ fn unread_results_stay_within_the_budget() {
             status => panic!("{status}"),
         }
         held.push(stream);
-        // Short responses have their room.
+        // Short responses have a budget of their own.
         assert_eq!(post(&mut good, "/e/", "", batch(&server).as_bytes()), 200);
     }
     let most = peak(&server, before);
@@ -320,7 +320,7 @@ pub fn ticks(server: &Server) -> Ticks {
 
 /// Returns [`MEMORY_BACK`] scaled by the load of the machine: the process gets its share of the
 /// cores, and threads of a low priority less.
-fn patience() -> Duration {
+fn release_time_max() -> Duration {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap();
     let load: f64 = load.split(' ').next().unwrap().parse().unwrap();
     let cores = std::thread::available_parallelism().unwrap().get();
@@ -391,7 +391,7 @@ fn large_bodies_release_their_memory_and_delay_nobody() {
         let most = peak(&server, before);
         assert!(most < 2 * 40 * 19 * MIB, "{} MiB", most / MIB);
         let mut held = usize::MAX;
-        while held > MEMORY_KEPT_BYTES_MAX && ended.elapsed() < patience() {
+        while held > MEMORY_KEPT_BYTES_MAX && ended.elapsed() < release_time_max() {
             std::thread::sleep(Duration::from_millis(50));
             held = memory(&server, "VmRSS").saturating_sub(before);
         }

@@ -130,7 +130,12 @@ fn the_table_of_another_instance_is_fetched_whole_despite_every_fault() {
         credential("team_id"),
     );
     let whose = ["--from-user", &user, "--from-password", &password];
-    let which = ["--table", "millrace.events", "--from-team-id", &project_id];
+    let which = [
+        "--table",
+        "millrace.events",
+        "--from-project-id",
+        &project_id,
+    ];
     let how = ["--from-url", &between.url, "--silence", "1"];
     let (fetched, code) =
         target.result(&[&["fetch", "clickhouse"], &whose[..], &which, &how].concat());
@@ -145,7 +150,7 @@ fn a_failed_fetch_prints_its_reason_and_advice() {
     let gone = format!("http://{}", free_address());
     let range = ["--from", "2024-05-01", "--until", "2024-05-01"];
     let mixpanel = [&["mixpanel", "--from-url", &api.url], &range[..]].concat();
-    let clickhouse = ["clickhouse", "--from-url", &gone, "--from-team-id", "2"];
+    let clickhouse = ["clickhouse", "--from-url", &gone, "--from-project-id", "2"];
     let secret = ["--secret", "canary"];
     let table: [(Vec<&str>, i32, &str); 7] = [
         // No secret, neither as an option nor in the environment.

@@ -44,7 +44,7 @@ impl TestEnv {
         let args = [
             "migrations",
             "approve",
-            "--team-id",
+            "--project-id",
             project_id,
             "--total-events",
             "100000000",

@@ -319,7 +319,7 @@ fn another_instance_is_fetched_day_by_day_and_imported() {
         &password,
         "--table",
         "millrace.events",
-        "--from-team-id",
+        "--from-project-id",
         &project_id,
         "--page-rows",
         "3",

@@ -77,20 +77,20 @@ impl<'a> Stream<'a> {
     }
 
     /// Writes the next output.
-    fn write(&mut self, room: &mut [u8]) -> (BrotliResult, usize) {
-        self.step(self.body, room)
+    fn write(&mut self, space: &mut [u8]) -> (BrotliResult, usize) {
+        self.step(self.body, space)
     }
 
-    fn step(&mut self, input: &[u8], room: &mut [u8]) -> (BrotliResult, usize) {
+    fn step(&mut self, input: &[u8], space: &mut [u8]) -> (BrotliResult, usize) {
         let mut input_bytes = input.len().saturating_sub(self.taken);
-        let (mut room_bytes, mut written, mut all) = (room.len(), 0, 0);
+        let (mut space_bytes, mut written, mut all) = (space.len(), 0, 0);
         let result = BrotliDecompressStream(
             &mut input_bytes,
             &mut self.taken,
             input,
-            &mut room_bytes,
+            &mut space_bytes,
             &mut written,
-            room,
+            space,
             &mut all,
             &mut self.state,
         );
@@ -103,7 +103,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Bits of the smallest window that has room for one byte more than that.
+/// Bits of the smallest window that has space for one byte more than that.
 fn window_bits_of(bytes_max: usize) -> u32 {
     let fits = |bits: &u32| bytes_max >> bits == 0;
     (WINDOW_BITS_MIN..WINDOW_BITS_MAX)

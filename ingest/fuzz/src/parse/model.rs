@@ -193,9 +193,9 @@ impl<'a> Request<'a> {
             return Ok("$identify".to_owned());
         }
         name(event.given("event")).map_err(|problem| match problem {
-            Problem::Missing => "missing_event",
-            Problem::Invalid => "invalid_event",
-            Problem::TooLong => "event_name_too_long",
+            NameError::Missing => "missing_event",
+            NameError::Invalid => "invalid_event",
+            NameError::TooLong => "event_name_too_long",
         })
     }
 
@@ -280,22 +280,22 @@ fn before(offset: Option<&RawValue>) -> Micros {
     }
 }
 
-enum Problem {
+enum NameError {
     Missing,
     Invalid,
     TooLong,
 }
 
-fn name(value: Option<&RawValue>) -> Result<String, Problem> {
-    let value = value.ok_or(Problem::Missing)?;
+fn name(value: Option<&RawValue>) -> Result<String, NameError> {
+    let value = value.ok_or(NameError::Missing)?;
     let text = match kind(value) {
-        Kind::String => text(value).ok_or(Problem::Invalid)?,
-        _ => return Err(Problem::Invalid),
+        Kind::String => text(value).ok_or(NameError::Invalid)?,
+        _ => return Err(NameError::Invalid),
     };
     match text.trim() {
-        "" => Err(Problem::Missing),
-        name if name.contains('\0') => Err(Problem::Invalid),
-        name if name.chars().count() > NAME_CHARS_MAX => Err(Problem::TooLong),
+        "" => Err(NameError::Missing),
+        name if name.contains('\0') => Err(NameError::Invalid),
+        name if name.chars().count() > NAME_CHARS_MAX => Err(NameError::TooLong),
         name => Ok(name.to_owned()),
     }
 }
@@ -308,15 +308,15 @@ fn distinct_id(event: &Members<'_>, properties: &Members<'_>) -> Result<String, 
         .or_else(|| properties.given("$distinct_id"));
     let result = match found {
         Some(value) if kind(value) == Kind::Number => match value.get() {
-            digits if digits.len() > NAME_CHARS_MAX => Err(Problem::TooLong),
+            digits if digits.len() > NAME_CHARS_MAX => Err(NameError::TooLong),
             digits => Ok(digits.to_owned()),
         },
         found => name(found),
     };
     result.map_err(|problem| match problem {
-        Problem::Missing => "missing_distinct_id",
-        Problem::Invalid => "invalid_distinct_id",
-        Problem::TooLong => "distinct_id_too_long",
+        NameError::Missing => "missing_distinct_id",
+        NameError::Invalid => "invalid_distinct_id",
+        NameError::TooLong => "distinct_id_too_long",
     })
 }
 

@@ -70,7 +70,7 @@ fn climb(goal: &Goal, runs: u64) {
         let Some(cost) = (goal.cost)(&input) else {
             continue;
         };
-        judge(goal, &cost, &input);
+        assert_within_bound(goal, &cost, &input);
         if peaks.keep(cost, &input, goal.height) && !is_known {
             mutator.keep(input);
         }
@@ -78,7 +78,7 @@ fn climb(goal: &Goal, runs: u64) {
     print(goal, &peaks);
 }
 
-fn judge(goal: &Goal, cost: &Cost, input: &[u8]) {
+fn assert_within_bound(goal: &Goal, cost: &Cost, input: &[u8]) {
     let (taken, allowed) = ((goal.taken)(cost), (goal.allowed)(cost));
     assert!(
         taken <= allowed * goal.slack,

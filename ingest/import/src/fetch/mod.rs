@@ -56,7 +56,7 @@ pub async fn run(
 ) -> anyhow::Result<FetchSummary> {
     let folder = staging.data();
     std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     let fetched_parts = FetchedParts::open(staging, &export.source())?;
     let mut fetched = FetchSummary::default();
     let mut missing = Vec::new();

@@ -98,7 +98,7 @@ impl SourceFile {
         let format = Format::detect(&self.stem(), &beginning);
         let format = format.ok_or_else(|| FileError::Malformed {
             offset: 0,
-            message: "Nothing says what this file is. Name its format with --format.".to_owned(),
+            message: "The format of this file is unknown. Name it with --format.".to_owned(),
         })?;
         Ok((format, input))
     }

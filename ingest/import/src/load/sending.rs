@@ -34,7 +34,7 @@ pub(super) async fn send(
     let deliverer = Deliverer::new(
         target,
         load.requests_parallel,
-        load.patience,
+        load.give_up_after,
         Arc::clone(stats),
     );
     let mut ended = SendResult::default();

@@ -32,7 +32,7 @@ pub struct Load {
     /// Compression of bodies; `None` chooses by the server's address.
     pub compression: Option<Compression>,
     /// Time without an accepted request after which the import stops.
-    pub patience: Duration,
+    pub give_up_after: Duration,
     /// Limits on the size of chunks and requests.
     pub limits: ChunkLimits,
 }

@@ -58,7 +58,7 @@ pub struct Deliverer {
     pub throttle: Throttle,
     stats: Arc<StageStats>,
     /// Time without an accepted request after which the import stops.
-    patience: Duration,
+    give_up_after: Duration,
     last_success: Cell<Instant>,
 }
 
@@ -68,14 +68,14 @@ impl Deliverer {
     pub fn new(
         target: Target,
         requests_max: usize,
-        patience: Duration,
+        give_up_after: Duration,
         stats: Arc<StageStats>,
     ) -> Self {
         Self {
             target,
             throttle: Throttle::new(requests_max),
             stats,
-            patience,
+            give_up_after,
             last_success: Cell::new(Instant::now()),
         }
     }
@@ -163,8 +163,8 @@ impl Deliverer {
             // A rate limit is no failure of the server, however long it lasts.
             if is_rate_limited {
                 self.last_success.set(Instant::now());
-            } else if self.last_success.get().elapsed() > self.patience {
-                return Err(self.out_of_patience(&message));
+            } else if self.last_success.get().elapsed() > self.give_up_after {
+                return Err(self.no_success(&message));
             }
             let pause = after.map_or(pause, |after| after.min(WAIT_MAX));
             self.stats.note_pause(&message, pause);
@@ -172,13 +172,13 @@ impl Deliverer {
         }
     }
 
-    fn out_of_patience(&self, message: &str) -> Stop {
+    fn no_success(&self, message: &str) -> Stop {
         Stop {
             code: "no_answer".to_owned(),
             message: format!(
-                "the server has taken nothing for {}: {message}\nRun the same command again when it does: \
+                "the server has accepted no request for {}: {message}\nRun the same command again when it does: \
                  it goes on where it stopped",
-                counted(self.patience.as_secs(), "second")
+                counted(self.give_up_after.as_secs(), "second")
             ),
         }
     }

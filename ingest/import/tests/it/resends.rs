@@ -158,7 +158,7 @@ impl TestEnv {
             files_parallel: 2,
             requests_parallel: 3,
             compression: None,
-            patience: Duration::ZERO,
+            give_up_after: Duration::ZERO,
             limits: ChunkLimits {
                 chunk_records: 3,
                 request_events: 2,

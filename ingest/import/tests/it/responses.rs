@@ -35,11 +35,16 @@ fn events(dir: &TempDir) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn load(dir: &TempDir, url: &str, patience: Duration) -> Outcome {
-    load_with(dir, url, patience, &Arc::new(StageStats::default()))
+fn load(dir: &TempDir, url: &str, give_up_after: Duration) -> Outcome {
+    load_with(dir, url, give_up_after, &Arc::new(StageStats::default()))
 }
 
-fn load_with(dir: &TempDir, url: &str, patience: Duration, stats: &Arc<StageStats>) -> Outcome {
+fn load_with(
+    dir: &TempDir,
+    url: &str,
+    give_up_after: Duration,
+    stats: &Arc<StageStats>,
+) -> Outcome {
     let load = Load {
         url: url.to_owned(),
         project_key: "phc_x".to_owned(),
@@ -51,7 +56,7 @@ fn load_with(dir: &TempDir, url: &str, patience: Duration, stats: &Arc<StageStat
         files_parallel: 1,
         requests_parallel: 3,
         compression: None,
-        patience,
+        give_up_after,
         limits: ChunkLimits {
             chunk_bytes: 20_000,
             request_events: 40,

@@ -36,7 +36,7 @@ fn load(dir: &TempDir, url: &str, is_restart: bool) -> anyhow::Result<Outcome> {
         files_parallel: 1,
         requests_parallel: 1,
         compression: None,
-        patience: Duration::ZERO,
+        give_up_after: Duration::ZERO,
         limits: ChunkLimits::default(),
     };
     run(&load, &Arc::new(StageStats::default()))

@@ -71,7 +71,7 @@ struct State {
 
 /// Marks that were found in a body.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct StructuralMarks {
     /// Offsets of the marks; only the first `len` count.
     pub marks: Vec<u32>,
     /// Their characters.
@@ -82,19 +82,19 @@ pub(super) struct Found {
     pub is_ascii: bool,
 }
 
-impl Found {
+impl StructuralMarks {
     /// Allocates for so many marks at once, memory that is not touched before it is needed.
     pub(super) fn reserve(&mut self, marks: usize) {
-        let room = marks + BLOCK_BYTES;
-        self.marks = vec![0; room];
-        self.characters = vec![0; room + CHARACTERS_BEHIND];
+        let space = marks + BLOCK_BYTES;
+        self.marks = vec![0; space];
+        self.characters = vec![0; space + CHARACTERS_BEHIND];
     }
 }
 
 /// Finds marks and escapes of a body. `None` if a string is not closed or holds a control
 /// character; whether escapes and UTF-8 are valid is left to the caller.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,bmi1,popcnt")]
-pub(super) fn find(body: &[u8], found: &mut Found, escapes: &mut Vec<u32>) -> Option<()> {
+pub(super) fn find(body: &[u8], found: &mut StructuralMarks, escapes: &mut Vec<u32>) -> Option<()> {
     let mut state = State {
         escaped: 0,
         inside: 0,
@@ -109,9 +109,9 @@ pub(super) fn find(body: &[u8], found: &mut Found, escapes: &mut Vec<u32>) -> Op
     last.get_mut(..rest.len())?.copy_from_slice(rest);
     for block in blocks.iter().chain([&last]) {
         if found.marks.len() - len < BLOCK_BYTES {
-            let room = found.marks.len() * 2 + BLOCK_BYTES;
-            found.marks.resize(room, 0);
-            found.characters.resize(room + CHARACTERS_BEHIND, 0);
+            let space = found.marks.len() * 2 + BLOCK_BYTES;
+            found.marks.resize(space, 0);
+            found.characters.resize(space + CHARACTERS_BEHIND, 0);
         }
         prefetch(block);
         let bits = state.block(block, base, escapes);

@@ -39,14 +39,14 @@ enum IndexBackend {
         characters: Vec<u8>,
     },
     #[cfg(target_arch = "x86_64")]
-    Avx512(avx512::Found),
+    Avx512(avx512::StructuralMarks),
 }
 
 impl Default for Index {
     fn default() -> Self {
         #[cfg(target_arch = "x86_64")]
         if avx512::is_available() {
-            return Self::of(IndexBackend::Avx512(avx512::Found::default()));
+            return Self::of(IndexBackend::Avx512(avx512::StructuralMarks::default()));
         }
         Self::portable()
     }
@@ -190,7 +190,7 @@ fn find_by_simd_json(
 #[cfg(target_arch = "x86_64")]
 fn find_by_avx512(
     body: &[u8],
-    found: &mut avx512::Found,
+    found: &mut avx512::StructuralMarks,
     escapes: &mut Vec<u32>,
 ) -> Result<(), Refused> {
     #[expect(

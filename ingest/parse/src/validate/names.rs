@@ -22,20 +22,20 @@ impl<'b> Rules<'b> {
             Err(problem) => problem,
         };
         Err(match problem {
-            Problem::Missing if self.nameless_is_identify && spans.event.is_none() => {
+            NameError::Missing if self.nameless_is_identify && spans.event.is_none() => {
                 return Ok(b"$identify");
             }
-            Problem::Missing => violation(
+            NameError::Missing => violation(
                 "missing_event",
                 "event",
                 "The event has no name. Send it as the string `event`.",
             ),
-            Problem::Invalid => violation(
+            NameError::Invalid => violation(
                 "invalid_event",
                 "event",
                 "The event's name must be a string without NUL and without lone surrogates.",
             ),
-            Problem::TooLong => violation(
+            NameError::TooLong => violation(
                 "event_name_too_long",
                 "event",
                 "The event's name has more than 200 characters.",
@@ -68,7 +68,7 @@ impl<'b> Rules<'b> {
             if digits.len() <= NAME_CHARS_MAX {
                 return Ok(digits);
             }
-            Problem::TooLong
+            NameError::TooLong
         } else {
             match self.name(span, scratch) {
                 Ok(id) => return Ok(id),
@@ -76,17 +76,17 @@ impl<'b> Rules<'b> {
             }
         };
         Err(match problem {
-            Problem::Missing => violation(
+            NameError::Missing => violation(
                 "missing_distinct_id",
                 field,
                 "The event does not say whose it is. Send `distinct_id` beside `event` or in its properties.",
             ),
-            Problem::Invalid => violation(
+            NameError::Invalid => violation(
                 "invalid_distinct_id",
                 field,
                 "The distinct id must be a string (without NUL and without lone surrogates) or a number.",
             ),
-            Problem::TooLong => violation(
+            NameError::TooLong => violation(
                 "distinct_id_too_long",
                 field,
                 "The distinct id has more than 200 characters.",
@@ -96,15 +96,15 @@ impl<'b> Rules<'b> {
 
     /// Checks for a trimmed string of 1 to 200 characters without NUL.
     #[inline]
-    fn name<'s>(&self, span: Span, scratch: &'s mut String) -> Result<&'s [u8], Problem>
+    fn name<'s>(&self, span: Span, scratch: &'s mut String) -> Result<&'s [u8], NameError>
     where
         'b: 's,
     {
         if span.is_none() {
-            return Err(Problem::Missing);
+            return Err(NameError::Missing);
         }
         if !span.is_string() {
-            return Err(Problem::Invalid);
+            return Err(NameError::Invalid);
         }
         // Most are short, begin and end with a character that can be seen, and are what was sent.
         let raw = span.of(self.body);
@@ -119,28 +119,28 @@ impl<'b> Rules<'b> {
     }
 
     #[cold]
-    fn rare_name<'s>(&self, span: Span, scratch: &'s mut String) -> Result<&'s [u8], Problem>
+    fn rare_name<'s>(&self, span: Span, scratch: &'s mut String) -> Result<&'s [u8], NameError>
     where
         'b: 's,
     {
-        let text = text::decode(self.body, span, scratch).map_err(|_| Problem::Invalid)?;
+        let text = text::decode(self.body, span, scratch).map_err(|_| NameError::Invalid)?;
         let name = text.trim();
         if name.is_empty() {
-            return Err(Problem::Missing);
+            return Err(NameError::Missing);
         }
         // Without an escape there can be no NUL.
         if span.kind() == Kind::Escaped && name.contains('\0') {
-            return Err(Problem::Invalid);
+            return Err(NameError::Invalid);
         }
         if name.len() > NAME_CHARS_MAX && name.chars().count() > NAME_CHARS_MAX {
-            return Err(Problem::TooLong);
+            return Err(NameError::TooLong);
         }
         Ok(name.as_bytes())
     }
 }
 
-/// Problem of a name or an id.
-enum Problem {
+/// Error in a name or an id.
+enum NameError {
     Missing,
     Invalid,
     TooLong,

@@ -76,13 +76,21 @@ fn the_first_4_mib_of_an_event_that_is_too_large_are_kept_up_to_a_whole_characte
     // Bytes before the text.
     let head = r#"{"event":"e","distinct_id":"d","x":""#;
     let event = |padding: usize, text: &str| format!(r#"{head}{}{text}"}}"#, "x".repeat(padding));
-    let room = KEPT - head.len();
+    let space = KEPT - head.len();
     let table = [
-        ("all of it fits", event(room - 2, ""), KEPT),
-        ("a byte more", event(room - 1, ""), KEPT),
-        ("the cut is between characters", event(room, "\u{e9}"), KEPT),
-        ("in a character of two", event(room - 1, "\u{e9}"), KEPT - 1),
-        ("of four", event(room - 3, "\u{1f980}"), KEPT - 3),
+        ("all of it fits", event(space - 2, ""), KEPT),
+        ("a byte more", event(space - 1, ""), KEPT),
+        (
+            "the cut is between characters",
+            event(space, "\u{e9}"),
+            KEPT,
+        ),
+        (
+            "in a character of two",
+            event(space - 1, "\u{e9}"),
+            KEPT - 1,
+        ),
+        ("of four", event(space - 3, "\u{1f980}"), KEPT - 3),
     ];
     for (what, event, expected) in table {
         let body = format!(r#"{{"token":"{KEY}","batch":[{event}]}}"#);

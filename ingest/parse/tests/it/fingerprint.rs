@@ -13,7 +13,7 @@ const OTHER_KEY: &str = "phc_other_team";
 
 /// Request with its body and what is sent around it.
 #[derive(Clone, Debug)]
-struct Sent {
+struct SentRequest {
     events: Vec<String>,
     shape: &'static str,
     key: &'static str,
@@ -24,7 +24,7 @@ struct Sent {
     v1: Option<&'static str>,
 }
 
-impl Sent {
+impl SentRequest {
     fn of(events: &[&str]) -> Self {
         Self {
             events: events.iter().map(|event| (*event).to_owned()).collect(),
@@ -110,7 +110,7 @@ fn stored(parsed: &Parsed) -> String {
 #[test]
 fn each_stored_field_changes_the_fingerprint() {
     let base = event(r#","properties":{"a":1}"#);
-    let one = Sent::of(&[&base]);
+    let one = SentRequest::of(&[&base]);
     let known = one.print();
     assert!(known.is_some());
     let fields = [
@@ -129,20 +129,20 @@ fn each_stored_field_changes_the_fingerprint() {
         ),
     ];
     for (from, to) in fields {
-        let other = Sent::of(&[&base.replace(from, to)]).print();
+        let other = SentRequest::of(&[&base.replace(from, to)]).print();
         assert!(other.is_some() && other != known, "{from} {to}");
     }
     let second = base.replace(U1, U2);
     let mut prints = vec![
         known,
-        Sent::of(&[&base, &second]).print(),
-        Sent::of(&[&second, &base]).print(),
-        Sent {
+        SentRequest::of(&[&base, &second]).print(),
+        SentRequest::of(&[&second, &base]).print(),
+        SentRequest {
             key: OTHER_KEY,
             ..one.clone()
         }
         .print(),
-        Sent {
+        SentRequest {
             historical: true,
             ..one.clone()
         }
@@ -150,7 +150,7 @@ fn each_stored_field_changes_the_fingerprint() {
     ];
     for sdk in ["posthog-python/7.91.1", "posthog-python/7.91.2", ""] {
         let v1 = Some(sdk);
-        prints.push(Sent { v1, ..one.clone() }.print());
+        prints.push(SentRequest { v1, ..one.clone() }.print());
     }
     assert!(prints.iter().all(Option::is_some));
     prints.sort_unstable();
@@ -160,11 +160,11 @@ fn each_stored_field_changes_the_fingerprint() {
 
 #[test]
 fn an_event_without_a_name_has_another_fingerprint_on_engage() {
-    let nameless = Sent {
+    let nameless = SentRequest {
         shape: "single",
-        ..Sent::of(&[&event("").replace(r#""event":"e","#, "")])
+        ..SentRequest::of(&[&event("").replace(r#""event":"e","#, "")])
     };
-    let engage = Sent {
+    let engage = SentRequest {
         engage: true,
         ..nameless.clone()
     };
@@ -185,11 +185,11 @@ fn a_resent_request_is_known_whenever_and_from_wherever_it_comes() {
     let at = event(r#","timestamp":"2026-11-20T15:38:10Z""#);
     for shape in ["batch", "array", "single"] {
         for event in [&event(""), &at] {
-            let first = Sent {
+            let first = SentRequest {
                 shape,
-                ..Sent::of(&[event])
+                ..SentRequest::of(&[event])
             };
-            let second = Sent {
+            let second = SentRequest {
                 sent_at: "2026-11-20T15:43:18.5Z",
                 ..first.clone()
             };
@@ -201,9 +201,9 @@ fn a_resent_request_is_known_whenever_and_from_wherever_it_comes() {
     // Both spellings, in either order.
     let single = |first: &str, second: &str| {
         let members = format!(r#""{first}":"2026-11-20T15:38:18Z","$set":{{}},"{second}":null"#);
-        Sent {
+        SentRequest {
             shape: "single",
-            ..Sent::of(&[&event(&format!(",{members}"))])
+            ..SentRequest::of(&[&event(&format!(",{members}"))])
         }
     };
     for (first, second) in [("sentAt", "x"), ("sentAt", "sent_at"), ("x", "sentAt")] {
@@ -220,7 +220,7 @@ fn requests_with_an_event_without_uuid_have_no_fingerprint() {
     let none = event("").replace(U1, "");
     let refused = r#"{"event":"e","distinct_id":null}"#;
     for other in [&none, refused, "17", r#""x""#] {
-        let sent = Sent::of(&[&event(""), other]);
+        let sent = SentRequest::of(&[&event(""), other]);
         assert_eq!(sent.print(), None, "{other}");
     }
 }
@@ -228,15 +228,16 @@ fn requests_with_an_event_without_uuid_have_no_fingerprint() {
 #[test]
 fn a_refused_event_changes_the_fingerprint_when_it_is_mended_or_due() {
     let refused = event("").replace(r#""d""#, "null");
-    let known = Sent::of(&[&refused, &event("")]).print();
+    let known = SentRequest::of(&[&refused, &event("")]).print();
     assert!(known.is_some());
-    let mended = Sent::of(&[&refused.replace("null", r#""d""#), &event("")]).print();
-    let refused_otherwise = Sent::of(&[&refused.replace("null", r#""""#), &event("")]).print();
+    let mended = SentRequest::of(&[&refused.replace("null", r#""d""#), &event("")]).print();
+    let refused_otherwise =
+        SentRequest::of(&[&refused.replace("null", r#""""#), &event("")]).print();
     assert!(mended != known && refused_otherwise != known);
     // 23 hours ahead, less a second, more a second.
-    let future = Sent {
+    let future = SentRequest {
         historical: true,
-        ..Sent::of(&[&event(r#","timestamp":"2026-11-21T14:38:18Z""#)])
+        ..SentRequest::of(&[&event(r#","timestamp":"2026-11-21T14:38:18Z""#)])
     };
     let at = |seconds: i64| {
         future.parsed(&ParseContext {
@@ -274,7 +275,7 @@ fn any_event() -> impl Strategy<Value = String> {
 }
 
 /// Requests of few different parts, so that many of them are alike.
-fn any_request() -> impl Strategy<Value = Sent> {
+fn any_request() -> impl Strategy<Value = SentRequest> {
     (
         prop::collection::vec(any_event(), 1..3),
         prop::sample::select(vec!["batch", "array", "single"]),
@@ -285,15 +286,17 @@ fn any_request() -> impl Strategy<Value = Sent> {
             "posthog-go/1.2.0",
         ])),
     )
-        .prop_map(|(events, shape, key, [historical, engage], v1)| Sent {
-            events,
-            shape,
-            key: if shape == "batch" { key } else { KEY },
-            sent_at: "2026-11-20T15:38:18Z",
-            historical,
-            engage,
-            v1,
-        })
+        .prop_map(
+            |(events, shape, key, [historical, engage], v1)| SentRequest {
+                events,
+                shape,
+                key: if shape == "batch" { key } else { KEY },
+                sent_at: "2026-11-20T15:38:18Z",
+                historical,
+                engage,
+                v1,
+            },
+        )
 }
 
 proptest! {
@@ -307,11 +310,11 @@ proptest! {
     ) {
         // Mostly alike but for one thing.
         let other = match with {
-            "events" => Sent { events: other.events, ..one.clone() },
-            "shape" => Sent { shape: other.shape, ..one.clone() },
-            "lane" => Sent { historical: !one.historical, ..one.clone() },
-            "path" => Sent { engage: !one.engage, ..one.clone() },
-            "protocol" => Sent { v1: other.v1, ..one.clone() },
+            "events" => SentRequest { events: other.events, ..one.clone() },
+            "shape" => SentRequest { shape: other.shape, ..one.clone() },
+            "lane" => SentRequest { historical: !one.historical, ..one.clone() },
+            "path" => SentRequest { engage: !one.engage, ..one.clone() },
+            "protocol" => SentRequest { v1: other.v1, ..one.clone() },
             _ => other,
         };
         let (a, b) = (one.parsed(&context()), other.parsed(&context()));
@@ -325,7 +328,7 @@ proptest! {
         one in any_request(),
         seconds in 0_i64..600,
     ) {
-        let again = Sent { sent_at: "2026-11-20T15:47:00Z", ..one.clone() };
+        let again = SentRequest { sent_at: "2026-11-20T15:47:00Z", ..one.clone() };
         let later = ParseContext {
             received_at: Micros(NOW.0 + seconds * 1_000_000),
             request_id: Uuid::nil(),

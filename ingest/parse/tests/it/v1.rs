@@ -167,7 +167,7 @@ fn the_header_says_when_it_was_sent() {
 }
 
 #[test]
-fn the_name_of_an_sdk_takes_little_room_in_each_event_however_long_it_is() {
+fn the_name_of_an_sdk_takes_little_space_in_each_event_however_long_it_is() {
     let table = [
         (
             "a/1".to_owned(),
@@ -206,7 +206,7 @@ fn the_name_of_an_sdk_takes_little_room_in_each_event_however_long_it_is() {
 }
 
 #[test]
-fn a_footprint_has_room_for_what_a_head_adds_to_each_event() {
+fn a_footprint_has_space_for_what_a_head_adds_to_each_event() {
     let event = |number: u32| {
         let uuid = uuid::Uuid::from_u128(u128::from(number));
         format!(r#"{{"event":"e","distinct_id":"d","uuid":"{uuid}"}}"#)
@@ -232,7 +232,7 @@ fn a_footprint_has_room_for_what_a_head_adds_to_each_event() {
         let bytes_max = Footprint::of(body.as_bytes()).bytes_max(1_000, context.protocol);
         let rows = accepted(&body, &context).batch.bytes();
         assert!(rows > rows_min, "{rows} for {sdk_info:?}");
-        // They may have doubled as they grew.
+        // Buffers of rows may have doubled as they grew.
         assert!(
             bytes_max > 2 * rows,
             "{bytes_max} for {rows} and {sdk_info:?}"

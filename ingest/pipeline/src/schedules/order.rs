@@ -1,6 +1,6 @@
 //! Answers to requests against the rows on the disk when they are given.
 
-use super::test_env::{Row, Sent, TestEnv, dawdle, rows_after_start, send};
+use super::test_env::{Row, SentRow, TestEnv, dawdle, rows_after_start, send};
 use super::try_orders;
 use crate::capacity::QueueCapacity;
 use crate::{Ack, Position, Refusal};
@@ -15,7 +15,7 @@ const CLIENTS: u8 = 3;
 const ROWS: u8 = 2;
 
 /// Has some clients send while `other` runs; returns the outcome of each row.
-fn send_during(env: TestEnv, other: impl FnOnce(TestEnv)) -> Vec<Sent> {
+fn send_during(env: TestEnv, other: impl FnOnce(TestEnv)) -> Vec<SentRow> {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
             let pipeline = env.pipeline.clone();
@@ -29,7 +29,7 @@ fn send_during(env: TestEnv, other: impl FnOnce(TestEnv)) -> Vec<Sent> {
 
 /// Asserts that every row is stored at most once, rows of a client in order, and every acknowledged
 /// one at its position.
-fn check(sent: &[Sent], stored: &[(Row, Position)]) {
+fn check(sent: &[SentRow], stored: &[(Row, Position)]) {
     for client in 0..CLIENTS {
         let of_client = stored.iter().filter(|(row, _)| row[0] == client);
         let numbers: Vec<_> = of_client.map(|(row, _)| row[1]).collect();

@@ -22,7 +22,7 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 pub type Row = [u8; 2];
 
 /// A row and the answer that its client got.
-pub type Sent = (Row, Result<Option<Position>, Refusal>);
+pub type SentRow = (Row, Result<Option<Position>, Refusal>);
 
 pub struct TestEnv {
     pub fs: MemoryFs,
@@ -83,7 +83,7 @@ pub fn batch(lane: Lane, row: Row) -> Batch {
 }
 
 /// Sends rows one after the other, each when the one before was answered.
-pub fn send(pipeline: &Pipeline, client: u8, rows: u8) -> Vec<Sent> {
+pub fn send(pipeline: &Pipeline, client: u8, rows: u8) -> Vec<SentRow> {
     let each = (0..rows).map(|number| {
         let row = [client, number];
         (row, send_one(pipeline, row))

@@ -21,11 +21,11 @@ impl FakeSink {
     pub(super) fn answering(
         answer: impl Fn() -> Result<(), InsertError> + Send + Sync + 'static,
     ) -> Self {
-        Self::judging(move |_| answer())
+        Self::answering_by_rows(move |_| answer())
     }
 
     /// Creates a sink that answers by the rows of an insert.
-    pub(super) fn judging(
+    pub(super) fn answering_by_rows(
         answer: impl Fn(&[u8]) -> Result<(), InsertError> + Send + Sync + 'static,
     ) -> Self {
         Self {

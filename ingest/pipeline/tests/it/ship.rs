@@ -166,8 +166,8 @@ async fn rows_after_a_lost_checkpoint_are_sent_in_one_insert_after_a_restart() {
     for frames in [1, 20] {
         let (mut writer, shipping) = start(dir.path(), &nowhere, LIMITS);
         writer.continue_from(rows);
-        let patience = Instant::now() + Duration::from_secs(10);
-        while !checkpoint.exists() && Instant::now() < patience {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !checkpoint.exists() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         for _ in 0..frames {
@@ -225,7 +225,7 @@ async fn rows_damaged_before_they_are_sent_are_dead_lettered_and_the_rest_arrive
     let blocks = dead_lettered
         .filter(|path| path.extension() == Some("blocks".as_ref()))
         .find_map(|path| std::fs::read(path).ok())
-        .expect("blocks for people to mend");
+        .expect("blocks for people to repair");
     assert!(blocks.windows(13).any(|it| it == b"To-be-damaged"));
 }
 

@@ -48,10 +48,10 @@ impl Database {
     }
 
     /// A database that the shipper reaches at another address, with shorter timeouts.
-    pub fn behind(engine: &TestEngine, name: &str, url: &str, patience: Duration) -> Self {
+    pub fn behind(engine: &TestEngine, name: &str, url: &str, timeout: Duration) -> Self {
         let mut settings = Settings::new(url, &engine.user, &engine.password);
-        settings.insert_timeout = patience;
-        settings.query_timeout = patience;
+        settings.insert_timeout = timeout;
+        settings.query_timeout = timeout;
         Self::with(engine, name, settings)
     }
 

@@ -326,6 +326,6 @@ fn missing(field: &'static str) -> RecordError {
     RecordError::new(
         "invalid_record",
         Some(field),
-        format!("The call has no `{field}`, without which it says nothing."),
+        format!("The call has no `{field}`, which it needs."),
     )
 }

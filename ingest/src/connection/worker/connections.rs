@@ -78,8 +78,8 @@ impl Worker {
             Ok(permit) => {
                 pass(PanicPoint::ConnectionAccepted);
                 self.open.set(self.open.get() + 1);
-                let counted = Counted(Rc::clone(self));
-                let serving = connection(counted, stream, peer, permit);
+                let open_connection = OpenConnection(Rc::clone(self));
+                let serving = connection(open_connection, stream, peer, permit);
                 // Nothing of it is used after a panic.
                 let serving = AssertUnwindSafe(serving).catch_unwind();
                 let core = Rc::clone(&self.core);
@@ -121,9 +121,9 @@ impl Worker {
 }
 
 /// Counts a connection out, however its task ends.
-struct Counted(Rc<Worker>);
+struct OpenConnection(Rc<Worker>);
 
-impl Drop for Counted {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.open.set(self.0.open.get() - 1);
         self.0.closed.notify_one();
@@ -131,12 +131,12 @@ impl Drop for Counted {
 }
 
 async fn connection(
-    counted: Counted,
+    open_connection: OpenConnection,
     stream: TcpStream,
     peer: SocketAddr,
     _permit: ConnectionPermit,
 ) {
-    let worker = &counted.0;
+    let worker = &open_connection.0;
     let core = &worker.core;
     let config = &core.process.config;
     let conn = ConnectionState::new(peer.ip(), config);

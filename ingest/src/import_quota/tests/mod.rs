@@ -294,6 +294,26 @@ async fn nothing_is_leased_once_the_leases_have_gone_back() {
     assert_eq!(refused, Some(ImportRefusal::Unavailable));
 }
 
+#[tokio::test]
+async fn a_project_whose_reports_fail_is_logged_once_beside_one_that_is_answered() {
+    let env = TestEnv::new(TestDatabase::of(DatabaseKind::Sqlite).await, 100).await;
+    let node = env.node(0).await;
+    let refuse = format!(
+        "CREATE TRIGGER refuse BEFORE INSERT ON import_quotas WHEN NEW.team_id = {} BEGIN \
+         SELECT RAISE(ABORT, 'no'); END",
+        env.project_id
+    );
+    env.database.execute(&refuse).await.unwrap();
+    // The catalog answers that the other project is not there.
+    for project_id in [env.project_id, ProjectId(env.project_id.0 + 1)] {
+        let refused = node.import_quota.admit(project_id, 1).await.err();
+        assert_eq!(refused, Some(ImportRefusal::Unavailable));
+    }
+    let renewer = &node.import_quota.0;
+    assert!(renewer.forget_failures(), "the failure is remembered");
+    node.stop().await;
+}
+
 /// Clock that panics once it is armed.
 struct PanickingClock(Arc<AtomicBool>);
 

@@ -65,7 +65,7 @@ struct Model {
     noted: i64,
     /// Named times, each with the length of the log then, the oldest first.
     named: VecDeque<(i64, usize)>,
-    /// The same for person updates, which pass apart.
+    /// Named times of person updates, which pass apart.
     updates_named: VecDeque<(i64, usize)>,
     /// Rows in the order of the log.
     log: Vec<Row>,

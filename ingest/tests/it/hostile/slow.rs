@@ -234,7 +234,7 @@ fn an_answer_that_is_read_slowly_is_read_to_its_end() {
 
 #[test]
 fn a_half_closed_connection_with_half_a_request_is_closed_at_once() {
-    // Nothing here waits for a deadline: they are those of the contract, and minutes long.
+    // No request here waits for a deadline: deadlines are those of the contract, minutes long.
     let env = TestEnv::start();
     let pieces: [&[u8]; 6] = [
         b"",

@@ -163,7 +163,7 @@ mod tests {
     enum Step {
         /// So many minutes pass.
         Pass(i64),
-        /// What ended so many minutes ago is planned.
+        /// Windows that ended so many minutes ago are planned.
         Plan(i64),
         Interval(&'static str),
         /// The export begins so many minutes from now, or ago if negative; `None`: at its creation.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Organization and scope whose entries one row counts. `None`: entries of no organization, which
 /// are not counted.
-type Counted = (Option<Uuid>, ActivityScope);
+type ScopeInOrganization = (Option<Uuid>, ActivityScope);
 
 impl Cleanup<'_> {
     /// Deletes a piece of the entries that are older than `kept`: at most 250, of one organization
@@ -41,7 +41,7 @@ impl Cleanup<'_> {
 
     /// Finds an old entry among the first of all, which are in the order of their ids, that is of
     /// writing: so the rest of the log is not read.
-    async fn old_activity(self, until: UtcTime) -> Result<Option<Counted>, DbErr> {
+    async fn old_activity(self, until: UtcTime) -> Result<Option<ScopeInOrganization>, DbErr> {
         let first: Vec<(Option<Uuid>, ActivityScope, UtcTime)> = log::Entity::find()
             .select_only()
             .columns([
@@ -65,7 +65,7 @@ impl Cleanup<'_> {
 /// it locks one row only: so neither waits for the other.
 async fn forget(
     within: &DatabaseTransaction,
-    (organization, scope): Counted,
+    (organization, scope): ScopeInOrganization,
     until: UtcTime,
 ) -> Result<u64, DbErr> {
     let oldest = log::Entity::find()

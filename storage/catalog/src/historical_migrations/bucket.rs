@@ -37,8 +37,8 @@ impl Bucket {
         let filled = passed.saturating_mul(per_minute.min(self.per_minute));
         let risen = (per_minute - self.per_minute).max(0) * UNITS_PER_EVENT;
         let units = self.units.saturating_add(filled).saturating_add(risen);
-        let room = per_minute.saturating_sub(held).max(0) * UNITS_PER_EVENT;
-        self.units = units.min(room);
+        let units_max = per_minute.saturating_sub(held).max(0) * UNITS_PER_EVENT;
+        self.units = units.min(units_max);
         self.per_minute = per_minute;
         self.at = self.at.max(now);
     }

@@ -109,7 +109,17 @@ impl ImportQuotas<'_> {
             let (Ok(_), Some(before)) = (found, before) else {
                 return Ok(());
             };
-            if before.events_leased >= before.total_events {
+            // A node that was late may have renewed its lease since.
+            let now = self.0.shared_now(&transaction).await?;
+            let is_held = leases::Entity::find()
+                .filter(leases::Column::TeamId.eq(before.team_id))
+                .filter(leases::Column::GrantId.eq(id))
+                .filter(leases::Column::EventsHeld.gt(0))
+                .filter(leases::Column::ExpiresAt.gt(now))
+                .one(&transaction)
+                .await?
+                .is_some();
+            if !is_held && before.events_leased >= before.total_events {
                 let mut after = before.clone();
                 after.state = MigrationState::Finished;
                 let system = crate::actor::Actor::System;

@@ -1,20 +1,20 @@
 //! Distinct ids remember which `$identify` gave them to their person, so that the earliest decides.
 
-use sea_orm_migration::schema::{big_integer_null, uuid_null};
-use sea_orm_migration::sea_query::Table;
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use super::columns::{big_integer_null, uuid_null};
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::DbErr;
+use sea_orm::sea_query::Table;
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0027_identified_ids"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         // SQLite takes one column a statement.
         for column in [
             big_integer_null("identified_at"),
@@ -22,7 +22,7 @@ impl MigrationTrait for Migration {
         ] {
             let mut table = Table::alter();
             table.table("person_distinct_ids").add_column(column);
-            manager.alter_table(table).await?;
+            schema.execute(&table).await?;
         }
         Ok(())
     }

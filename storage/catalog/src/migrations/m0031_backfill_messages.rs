@@ -1,24 +1,24 @@
 //! Reasons why backfills have no runs, or were given up.
 
-use sea_orm_migration::schema::text_null;
-use sea_orm_migration::sea_query::Table;
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use super::columns::text_null;
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::DbErr;
+use sea_orm::sea_query::Table;
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0031_backfill_messages"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         let mut table = Table::alter();
         table
             .table("batch_export_backfills")
             .add_column(text_null("message"));
-        manager.alter_table(table).await
+        schema.execute(&table).await
     }
 }

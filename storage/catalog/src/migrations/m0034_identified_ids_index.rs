@@ -4,20 +4,20 @@
 //! All migrations are one transaction, so the index cannot be made `CONCURRENTLY` here. An operator
 //! with very many ids creates it before the upgrade, while the old version works.
 
-use sea_orm_migration::sea_query::Index;
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::DbErr;
+use sea_orm::sea_query::Index;
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0034_identified_ids_index"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         let mut index = Index::create();
         index
             .if_not_exists()
@@ -27,11 +27,11 @@ impl MigrationTrait for Migration {
             .col("person_id")
             .col("identified_at")
             .col("identified_by");
-        manager.create_index(index).await?;
+        schema.execute(&index).await?;
         let mut without = Index::drop();
         without
             .name("person_distinct_ids_of_person")
             .table("person_distinct_ids");
-        manager.drop_index(without).await
+        schema.execute(&without).await
     }
 }

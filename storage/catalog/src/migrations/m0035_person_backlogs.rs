@@ -1,22 +1,20 @@
 //! Positions of projects with a backlog, and counts of their new distinct ids.
 
-use sea_orm_migration::schema::{big_integer, big_integer_null, uuid};
-use sea_orm_migration::sea_query::{
-    ForeignKey, ForeignKeyAction, ForeignKeyCreateStatement, Table,
-};
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use super::columns::{big_integer, big_integer_null, uuid};
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::DbErr;
+use sea_orm::sea_query::{ForeignKey, ForeignKeyAction, ForeignKeyCreateStatement, Table};
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0035_person_backlogs"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         let mut backlogs = Table::create();
         backlogs
             .table("person_backlogs")
@@ -27,7 +25,7 @@ impl MigrationTrait for Migration {
             .col(big_integer("version"))
             .col(big_integer_null("passed"))
             .foreign_key(&mut below_project("person_backlogs"));
-        manager.create_table(backlogs).await?;
+        schema.execute(&backlogs).await?;
         let mut new_ids = Table::create();
         new_ids
             .table("person_new_ids")
@@ -36,7 +34,7 @@ impl MigrationTrait for Migration {
             .col(big_integer("made"))
             .col(big_integer("left_out"))
             .foreign_key(&mut below_project("person_new_ids"));
-        manager.create_table(new_ids).await
+        schema.execute(&new_ids).await
     }
 }
 

@@ -5,12 +5,12 @@
 //! was first, or meant it. When they are resumed they write below their organization's folder; the
 //! log of each says so.
 
+use super::columns::boolean;
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
 use sea_orm::prelude::{Json, Uuid};
-use sea_orm::sea_query::{Expr, ExprTrait, Query};
-use sea_orm::{ConnectionTrait, QueryResult};
-use sea_orm_migration::schema::boolean;
-use sea_orm_migration::sea_query::Table;
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use sea_orm::sea_query::{Expr, ExprTrait, Query, Table};
+use sea_orm::{ConnectionTrait, DbErr, QueryResult};
 
 /// Message for people who own the export: it names no path of another organization.
 const MESSAGE: &str = "The export was paused by an upgrade of the server, as its folder was not its \
@@ -19,29 +19,27 @@ const MESSAGE: &str = "The export was paused by an upgrade of the server, as its
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0036_export_folders"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         let mut table = Table::alter();
         table
             .table("batch_exports")
             .add_column(boolean("files_at_root").default(false));
-        manager.alter_table(table).await?;
-        let folders = read(manager).await?;
+        schema.execute(&table).await?;
+        let folders = read(schema).await?;
         for folder in &folders {
             let is_own =
                 !folders.iter().any(|other| folder.meets(other)) && !folder.is_in_another();
             if is_own {
                 let kept = Expr::val(true);
-                set(manager, folder.export_id, &[("files_at_root", kept)]).await?;
+                set(schema, folder.export_id, &[("files_at_root", kept)]).await?;
             } else {
-                pause(manager, folder).await?;
+                pause(schema, folder).await?;
             }
         }
         Ok(())
@@ -111,7 +109,7 @@ fn are_one(one: &[String], other: &[String]) -> bool {
     pairs.all(|(one, other)| one == other || one.contains('{') || other.contains('{'))
 }
 
-async fn read(manager: &SchemaManager<'_>) -> Result<Vec<ExportFolder>, DbErr> {
+async fn read(schema: &Schema<'_>) -> Result<Vec<ExportFolder>, DbErr> {
     let mut exports = Query::select();
     exports
         .columns([
@@ -122,12 +120,12 @@ async fn read(manager: &SchemaManager<'_>) -> Result<Vec<ExportFolder>, DbErr> {
         ])
         .from("batch_exports")
         .and_where(Expr::col("destination_type").eq("FileSystem"));
-    let rows = manager.get_connection().query_all(&exports).await?;
+    let rows = schema.connection().query_all(&exports).await?;
     rows.iter().map(ExportFolder::of).collect()
 }
 
 async fn set(
-    manager: &SchemaManager<'_>,
+    schema: &Schema<'_>,
     export_id: Uuid,
     values: &[(&'static str, Expr)],
 ) -> Result<(), DbErr> {
@@ -136,16 +134,16 @@ async fn set(
         .table("batch_exports")
         .values(values.iter().cloned())
         .and_where(Expr::col("id").eq(export_id));
-    manager.execute(update).await
+    schema.execute(&update).await
 }
 
-async fn pause(manager: &SchemaManager<'_>, folder: &ExportFolder) -> Result<(), DbErr> {
+async fn pause(schema: &Schema<'_>, folder: &ExportFolder) -> Result<(), DbErr> {
     tracing::warn!(
         export = %folder.export_id, organization = %folder.organization_id,
         "an export to files is paused, as its folder is not its organization's alone: see \
          \"Exports that an upgrade paused\" in the runbook"
     );
-    set(manager, folder.export_id, &[("paused", Expr::val(true))]).await?;
+    set(schema, folder.export_id, &[("paused", Expr::val(true))]).await?;
     let mut line = Query::insert();
     line.into_table("batch_export_logs")
         .columns(["batch_export_id", "logged_at", "level", "message"])
@@ -155,7 +153,7 @@ async fn pause(manager: &SchemaManager<'_>, folder: &ExportFolder) -> Result<(),
             "ERROR".into(),
             MESSAGE.into(),
         ]);
-    manager.execute(line).await
+    schema.execute(&line).await
 }
 
 #[cfg(test)]

@@ -1,22 +1,21 @@
 //! Times of pauses for the planner alone, as `last_paused_at` is the customer's to write; and
 //! snapshots of exports in their backfills, which later changes of the export do not reach.
 
-use sea_orm::sea_query::{Expr, ExprTrait, Query};
-use sea_orm_migration::schema::{big_integer_null, json_null};
-use sea_orm_migration::sea_query::Table;
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use super::columns::{big_integer_null, json_null};
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::DbErr;
+use sea_orm::sea_query::{Expr, ExprTrait, Query, Table};
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0037_export_plans"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         // One at a time: SQLite adds one column with a statement.
         for column in [
             big_integer_null("paused_since"),
@@ -25,13 +24,13 @@ impl MigrationTrait for Migration {
         ] {
             let mut table = Table::alter();
             table.table("batch_exports").add_column(column);
-            manager.alter_table(table).await?;
+            schema.execute(&table).await?;
         }
         let mut backfills = Table::alter();
         backfills
             .table("batch_export_backfills")
             .add_column(json_null("asked_for"));
-        manager.alter_table(backfills).await?;
+        schema.execute(&backfills).await?;
         // A time after the last change was made up by a client.
         let paused_at = Expr::col("last_paused_at");
         let changed_at = Expr::col("last_updated_at");
@@ -44,7 +43,7 @@ impl MigrationTrait for Migration {
                     .finally(changed_at),
             )
             .and_where(Expr::col("paused").eq(true));
-        manager.execute(pauses).await?;
+        schema.execute(&pauses).await?;
         // No window of these was planned, as they begin later: the planner computes it anew.
         let mut begins = Query::update();
         begins
@@ -54,6 +53,6 @@ impl MigrationTrait for Migration {
             .value("next_window_end", Option::<i64>::None)
             .and_where(Expr::col("windows_until").eq(Expr::col("live_since")))
             .and_where(Expr::col("start_at").gt(Expr::col("created_at")));
-        manager.execute(begins).await
+        schema.execute(&begins).await
     }
 }

@@ -5,34 +5,33 @@
 //!
 //! SQLite cannot take a foreign key away, so the three tables are copied there.
 
+use super::columns::{big_integer, big_integer_null, boolean, text, uuid, uuid_null};
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
 use sea_orm::prelude::Uuid;
-use sea_orm::{ConnectionTrait, DbBackend};
-use sea_orm_migration::schema::{big_integer, big_integer_null, boolean, text, uuid, uuid_null};
-use sea_orm_migration::sea_query::{Index, Query, Table, TableCreateStatement};
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use sea_orm::sea_query::{Index, Query, Table, TableCreateStatement};
+use sea_orm::{ConnectionTrait, DbBackend, DbErr};
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0038_deletions"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        marks(manager).await?;
-        match manager.get_database_backend() {
-            DbBackend::Postgres => release_in_postgres(manager).await?,
-            _ => copy_in_sqlite(manager).await?,
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
+        marks(schema).await?;
+        match schema.backend() {
+            DbBackend::Postgres => release_in_postgres(schema).await?,
+            _ => copy_in_sqlite(schema).await?,
         }
         let mut lease = Query::insert();
         lease
             .into_table("leases")
             .columns(["name", "holder", "lapses_at"])
             .values_panic(["cleanup".into(), Uuid::nil().into(), 0_i64.into()]);
-        manager.execute(lease).await
+        schema.execute(&lease).await
     }
 }
 
@@ -52,29 +51,29 @@ const MARK_IN_POSTGRES: &str = "CREATE FUNCTION projects_deleted() RETURNS trigg
      CREATE TRIGGER organizations_deleted AFTER DELETE ON organizations FOR EACH ROW \
      EXECUTE FUNCTION organizations_deleted()";
 
-async fn marks(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn marks(schema: &Schema<'_>) -> Result<(), DbErr> {
     let mut projects = Table::create();
     projects
         .table("deleted_projects")
         .col(big_integer("team_id").primary_key());
-    manager.create_table(projects).await?;
+    schema.execute(&projects).await?;
     let mut organizations = Table::create();
     organizations
         .table("deleted_organizations")
         .col(uuid("organization_id").primary_key());
-    manager.create_table(organizations).await?;
-    let triggers = match manager.get_database_backend() {
+    schema.execute(&organizations).await?;
+    let triggers = match schema.backend() {
         DbBackend::Postgres => MARK_IN_POSTGRES,
         _ => MARK_IN_SQLITE,
     };
-    let made = manager.get_connection().execute_unprepared(triggers).await;
+    let made = schema.connection().execute_unprepared(triggers).await;
     made.map(drop)
 }
 
-async fn release_in_postgres(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn release_in_postgres(schema: &Schema<'_>) -> Result<(), DbErr> {
     for table in ["persons", "person_distinct_ids", "groups"] {
         let release = format!("ALTER TABLE {table} DROP CONSTRAINT fk_{table}_team_id");
-        let connection = manager.get_connection();
+        let connection = schema.connection();
         connection.execute_unprepared(&release).await?;
     }
     Ok(())
@@ -100,14 +99,14 @@ const INDEXES: [(&str, &str, &[&str]); 4] = [
     ),
 ];
 
-async fn copy_in_sqlite(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
-    let connection = manager.get_connection();
+async fn copy_in_sqlite(schema: &Schema<'_>) -> Result<(), DbErr> {
+    let connection = schema.connection();
     for (table, columns, create) in [
         ("persons", PERSON_COLUMNS, persons()),
         ("person_distinct_ids", ID_COLUMNS, ids()),
         ("groups", GROUP_COLUMNS, groups()),
     ] {
-        manager.create_table(create).await?;
+        schema.execute(&create).await?;
         let copy = format!(
             "INSERT INTO {table}_copied ({columns}) SELECT {columns} FROM {table}; \
              DROP TABLE {table}; ALTER TABLE {table}_copied RENAME TO {table}"
@@ -120,7 +119,7 @@ async fn copy_in_sqlite(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         for column in columns {
             index.col(*column);
         }
-        manager.create_index(index).await?;
+        schema.execute(&index).await?;
     }
     Ok(())
 }

@@ -5,34 +5,33 @@
 //! Until now the column was unique, so existing rows keep both rules. SQLite cannot drop that from
 //! a column: there the table is made anew.
 
-use sea_orm::{ConnectionTrait, DbBackend};
-use sea_orm_migration::schema::{big_integer, big_integer_null, pk_uuid, text, text_null, uuid};
-use sea_orm_migration::sea_query::{
+use super::columns::{big_integer, big_integer_null, pk_uuid, text, text_null, uuid};
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::sea_query::{
     ConditionalStatement, Expr, ExprTrait, ForeignKey, ForeignKeyAction, Index, Table,
     TableCreateStatement,
 };
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use sea_orm::{ConnectionTrait, DbBackend, DbErr};
 
 const COLUMNS: &str = "id, organization_id, domain, target_cname, status, message, created_by, \
      created_at, updated_at, check_at";
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0039_proxy_claims"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let db = manager.get_connection();
-        if manager.get_database_backend() == DbBackend::Postgres {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
+        let db = schema.connection();
+        if schema.backend() == DbBackend::Postgres {
             let drop = "ALTER TABLE proxy_records DROP CONSTRAINT proxy_records_domain_key";
             db.execute_unprepared(drop).await?;
         } else {
-            remake(manager).await?;
+            remake(schema).await?;
         }
         // The first record whose check succeeds has the domain while it stays so.
         let mut proven_once = Index::create();
@@ -42,7 +41,7 @@ impl MigrationTrait for Migration {
             .col("domain")
             .unique()
             .and_where(Expr::col("status").is_in(["valid", "warning"]));
-        manager.create_index(proven_once).await?;
+        schema.execute(&proven_once).await?;
         let mut claimed_once = Index::create();
         claimed_once
             .name("proxy_records_claimed_once")
@@ -50,15 +49,15 @@ impl MigrationTrait for Migration {
             .col("organization_id")
             .col("domain")
             .unique();
-        manager.create_index(claimed_once).await
+        schema.execute(&claimed_once).await
     }
 }
 
-async fn remake(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
-    let db = manager.get_connection();
+async fn remake(schema: &Schema<'_>) -> Result<(), DbErr> {
+    let db = schema.connection();
     db.execute_unprepared("ALTER TABLE proxy_records RENAME TO proxy_records_before")
         .await?;
-    manager.create_table(table()).await?;
+    schema.execute(&table()).await?;
     let copy =
         format!("INSERT INTO proxy_records ({COLUMNS}) SELECT {COLUMNS} FROM proxy_records_before");
     db.execute_unprepared(&copy).await?;
@@ -72,12 +71,12 @@ async fn remake(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .col("organization_id")
         .col("created_at")
         .col("id");
-    manager.create_index(of_organization).await?;
+    schema.execute(&of_organization).await?;
     let mut due = Index::create();
     due.name("proxy_records_due")
         .table("proxy_records")
         .col("check_at");
-    manager.create_index(due).await
+    schema.execute(&due).await
 }
 
 fn table() -> TableCreateStatement {

@@ -4,35 +4,34 @@
 //! two invites of an organization, have one mailbox in two forms, the one that is in normal form
 //! stays in it, or else the older one gets it; the other one stays as it is.
 
+use super::runner::{Migrate, Schema};
 use crate::email::Email;
+use async_trait::async_trait;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait, Order, Query};
 use sea_orm::{ConnectionTrait, DbErr};
-use sea_orm_migration::{MigrationName, MigrationTrait, SchemaManager, async_trait};
 use std::collections::HashSet;
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0040_email_forms"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        users(manager).await?;
-        invites(manager).await
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
+        users(schema).await?;
+        invites(schema).await
     }
 }
 
-async fn users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn users(schema: &Schema<'_>) -> Result<(), DbErr> {
     let mut all = Query::select();
     all.columns(["id", "email"])
         .from("users")
         .order_by("id", Order::Asc);
-    let rows = manager.get_connection().query_all(&all).await?;
+    let rows = schema.connection().query_all(&all).await?;
     let mut users: Vec<(i64, String)> = Vec::new();
     for row in rows {
         users.push((row.try_get("", "id")?, row.try_get("", "email")?));
@@ -48,17 +47,17 @@ async fn users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
             .table("users")
             .value("email", key)
             .and_where(Expr::col("id").eq(id));
-        manager.execute(update).await?;
+        schema.execute(&update).await?;
     }
     Ok(())
 }
 
-async fn invites(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn invites(schema: &Schema<'_>) -> Result<(), DbErr> {
     let mut all = Query::select();
     all.columns(["id", "organization_id", "target_email", "email_key"])
         .from("organization_invites")
         .order_by("created_at", Order::Asc);
-    let rows = manager.get_connection().query_all(&all).await?;
+    let rows = schema.connection().query_all(&all).await?;
     let mut invites: Vec<(Uuid, Uuid, String, String)> = Vec::new();
     for row in rows {
         invites.push((
@@ -93,7 +92,7 @@ async fn invites(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
                 ("target_email", target.into()),
             ])
             .and_where(Expr::col("id").eq(id));
-        manager.execute(update).await?;
+        schema.execute(&update).await?;
     }
     Ok(())
 }

@@ -1,21 +1,21 @@
 //! Starts of nodes: their number, and the last one. A data folder that knows another last start is
 //! a copy, or was restored.
 
-use sea_orm_migration::schema::{big_integer, text};
-use sea_orm_migration::sea_query::Table;
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use super::columns::{big_integer, text};
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::DbErr;
+use sea_orm::sea_query::Table;
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0041_node_starts"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         // One at a time: SQLite adds one column with a statement. Starts of before, and of
         // processes of older versions that run meanwhile, were not counted.
         for column in [
@@ -24,7 +24,7 @@ impl MigrationTrait for Migration {
         ] {
             let mut table = Table::alter();
             table.table("ingest_nodes").add_column(column);
-            manager.alter_table(table).await?;
+            schema.execute(&table).await?;
         }
         Ok(())
     }

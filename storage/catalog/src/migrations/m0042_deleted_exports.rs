@@ -8,41 +8,40 @@
 //! Also an index of backfills that have not ended, and the time since which an export waits for its
 //! operator.
 
-use sea_orm::{ConnectionTrait, DbBackend};
-use sea_orm_migration::schema::{
+use super::columns::{
     big_integer, big_integer_null, big_pk_auto, integer, json_null, pk_uuid, text, text_null, uuid,
     uuid_null,
 };
-use sea_orm_migration::sea_query::{
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::sea_query::{
     ForeignKey, ForeignKeyAction, ForeignKeyCreateStatement, Index, Table, TableCreateStatement,
 };
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use sea_orm::{ConnectionTrait, DbBackend, DbErr};
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0042_deleted_exports"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         let mut marks = Table::create();
         marks
             .table("deleted_batch_exports")
             .col(pk_uuid("batch_export_id"));
-        manager.create_table(marks).await?;
-        let connection = manager.get_connection();
-        match manager.get_database_backend() {
+        schema.execute(&marks).await?;
+        let connection = schema.connection();
+        match schema.backend() {
             DbBackend::Postgres => {
                 connection.execute_unprepared(MARK_IN_POSTGRES).await?;
                 connection.execute_unprepared(RELEASE_IN_POSTGRES).await?;
             }
             _ => {
                 connection.execute_unprepared(MARK_IN_SQLITE).await?;
-                copy_in_sqlite(manager).await?;
+                copy_in_sqlite(schema).await?;
             }
         }
         connection.execute_unprepared(OPEN_BACKFILLS).await?;
@@ -52,7 +51,7 @@ impl MigrationTrait for Migration {
             table
                 .table("batch_exports")
                 .add_column(big_integer_null(column));
-            manager.alter_table(table).await?;
+            schema.execute(&table).await?;
         }
         Ok(())
     }
@@ -142,8 +141,8 @@ const RUN_COLUMNS: &str = "id, batch_export_id, ordinal, backfill_id, status, da
      last_updated_at, claim, claim_lapses_at, next_try_at, failures_count, bytes_exported";
 const LOG_COLUMNS: &str = "id, batch_export_id, run_id, logged_at, level, message";
 
-async fn copy_in_sqlite(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
-    let connection = manager.get_connection();
+async fn copy_in_sqlite(schema: &Schema<'_>) -> Result<(), DbErr> {
+    let connection = schema.connection();
     // Parents before their children, as the keys between them hold meanwhile.
     let copies = [
         ("batch_export_backfills", BACKFILL_COLUMNS, backfills()),
@@ -151,7 +150,7 @@ async fn copy_in_sqlite(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         ("batch_export_logs", LOG_COLUMNS, logs()),
     ];
     for (table, columns, create) in &copies {
-        manager.create_table(create.clone()).await?;
+        schema.execute(create).await?;
         let copy = format!("INSERT INTO {table}_copied ({columns}) SELECT {columns} FROM {table}");
         connection.execute_unprepared(&copy).await?;
     }
@@ -174,7 +173,7 @@ async fn copy_in_sqlite(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         if number < UNIQUE_INDEXES {
             index.unique();
         }
-        manager.create_index(index).await?;
+        schema.execute(&index).await?;
     }
     connection.execute_unprepared(ONCE).await.map(drop)
 }

@@ -5,29 +5,28 @@
 //!
 //! SQLite cannot take a foreign key away, so the table is copied there.
 
-use sea_orm::{ConnectionTrait, DbBackend};
-use sea_orm_migration::schema::{big_integer, text};
-use sea_orm_migration::sea_query::{Index, Table};
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use super::columns::{big_integer, text};
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::sea_query::{Index, Table};
+use sea_orm::{ConnectionTrait, DbBackend, DbErr};
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0045_deleted_plugins"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         let mut marks = Table::create();
         marks
             .table("deleted_plugins")
             .col(big_integer("plugin_id").primary_key());
-        manager.create_table(marks).await?;
-        let connection = manager.get_connection();
-        match manager.get_database_backend() {
+        schema.execute(&marks).await?;
+        let connection = schema.connection();
+        match schema.backend() {
             DbBackend::Postgres => {
                 connection.execute_unprepared(MARK_IN_POSTGRES).await?;
                 connection.execute_unprepared(RELEASE_IN_POSTGRES).await?;
@@ -42,7 +41,7 @@ impl MigrationTrait for Migration {
                     .col(text("source"))
                     .col(big_integer("updated_at"))
                     .primary_key(Index::create().col("plugin_id").col("filename"));
-                manager.create_table(copied).await?;
+                schema.execute(&copied).await?;
                 connection.execute_unprepared(COPY_IN_SQLITE).await?;
             }
         }

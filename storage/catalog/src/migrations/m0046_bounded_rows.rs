@@ -4,30 +4,30 @@
 //! The indexes of keys leave out keys without an end: by an index with all of them, SQLite would
 //! read everybody's to find those of one user that are not revoked.
 
-use sea_orm_migration::schema::{big_integer, text};
-use sea_orm_migration::sea_query::{
+use super::columns::{big_integer, text};
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::DbErr;
+use sea_orm::sea_query::{
     ConditionalStatement, Expr, ExprTrait, ForeignKey, ForeignKeyAction, Index, Table,
 };
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0046_bounded_rows"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        response_bytes(manager).await?;
-        ends_of_keys(manager).await?;
-        unused_users(manager).await
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
+        response_bytes(schema).await?;
+        ends_of_keys(schema).await?;
+        unused_users(schema).await
     }
 }
 
-async fn response_bytes(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn response_bytes(schema: &Schema<'_>) -> Result<(), DbErr> {
     let mut counts = Table::create();
     counts
         .table("idempotency_bytes")
@@ -35,10 +35,10 @@ async fn response_bytes(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .col(big_integer("hour"))
         .col(big_integer("bytes"))
         .primary_key(Index::create().col("holder").col("hour"));
-    manager.create_table(counts).await
+    schema.execute(&counts).await
 }
 
-async fn ends_of_keys(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn ends_of_keys(schema: &Schema<'_>) -> Result<(), DbErr> {
     for (name, column) in [
         ("personal_api_keys_revoked", "revoked_at"),
         ("personal_api_keys_expiring", "expires_at"),
@@ -49,12 +49,12 @@ async fn ends_of_keys(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
             .table("personal_api_keys")
             .col(column)
             .and_where(Expr::col(column).is_not_null());
-        manager.create_index(index).await?;
+        schema.execute(&index).await?;
     }
     Ok(())
 }
 
-async fn unused_users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn unused_users(schema: &Schema<'_>) -> Result<(), DbErr> {
     let mut unused = Table::create();
     unused
         .table("unused_users")
@@ -66,7 +66,7 @@ async fn unused_users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
                 .to("users", "id")
                 .on_delete(ForeignKeyAction::Cascade),
         );
-    manager.create_table(unused).await?;
+    schema.execute(&unused).await?;
     for (name, table, column) in [
         (
             "organization_invites_by_address",
@@ -77,7 +77,7 @@ async fn unused_users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     ] {
         let mut index = Index::create();
         index.name(name).table(table).col(column);
-        manager.create_index(index).await?;
+        schema.execute(&index).await?;
     }
     Ok(())
 }

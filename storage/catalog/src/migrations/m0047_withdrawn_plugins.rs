@@ -5,22 +5,21 @@
 //!
 //! Earlier versions left such configurations in place: their plugins are marked here.
 
-use sea_orm::ConnectionTrait;
-use sea_orm_migration::schema::big_integer;
-use sea_orm_migration::sea_query::{ForeignKey, ForeignKeyAction, Table};
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use super::columns::big_integer;
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::sea_query::{ForeignKey, ForeignKeyAction, Table};
+use sea_orm::{ConnectionTrait, DbErr};
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0047_withdrawn_plugins"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         let mut marks = Table::create();
         marks
             .table("withdrawn_plugins")
@@ -31,8 +30,8 @@ impl MigrationTrait for Migration {
                     .to("plugins", "id")
                     .on_delete(ForeignKeyAction::Cascade),
             );
-        manager.create_table(marks).await?;
-        let connection = manager.get_connection();
+        schema.execute(&marks).await?;
+        let connection = schema.connection();
         let marked = connection.execute_unprepared(MARK_EARLIER).await?;
         let plugins = marked.rows_affected();
         if plugins > 0 {

@@ -1,25 +1,25 @@
 //! Watermark of person updates, which are shipped before events of older months are. Null until a
 //! node publishes it: then its watermark holds for them, too.
 
-use sea_orm_migration::schema::big_integer_null;
-use sea_orm_migration::sea_query::Table;
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use super::columns::big_integer_null;
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::DbErr;
+use sea_orm::sea_query::Table;
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0048_updates_watermark"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         let mut table = Table::alter();
         table
             .table("ingest_nodes")
             .add_column(big_integer_null("updates_watermark"));
-        manager.alter_table(table).await
+        schema.execute(&table).await
     }
 }

@@ -5,32 +5,29 @@
 //! find their tables gone, but use their leases for ten seconds more, and those that were killed
 //! have counted nothing of what they imported last. A node that was stopped holds nothing.
 
-use sea_orm::ConnectionTrait;
-use sea_orm_migration::schema::{big_integer, uuid};
-use sea_orm_migration::sea_query::{
-    ForeignKey, ForeignKeyAction, ForeignKeyCreateStatement, Index, Table,
-};
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use super::columns::{big_integer, uuid};
+use super::runner::{Migrate, Schema};
+use async_trait::async_trait;
+use sea_orm::sea_query::{ForeignKey, ForeignKeyAction, ForeignKeyCreateStatement, Index, Table};
+use sea_orm::{ConnectionTrait, DbErr};
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "m0050_import_leases"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         let mut approvals = Table::alter();
         approvals
             .table("historical_migrations")
             .add_column(big_integer("events_leased").default(0));
-        manager.alter_table(approvals).await?;
-        quotas(manager).await?;
-        leases(manager).await?;
-        let connection = manager.get_connection();
+        schema.execute(&approvals).await?;
+        quotas(schema).await?;
+        leases(schema).await?;
+        let connection = schema.connection();
         for statement in [LEASED, HELD, QUOTAS] {
             connection.execute_unprepared(statement).await?;
         }
@@ -41,7 +38,7 @@ impl MigrationTrait for Migration {
         ] {
             let mut former = Table::drop();
             former.table(table);
-            manager.drop_table(former).await?;
+            schema.execute(&former).await?;
         }
         Ok(())
     }
@@ -61,7 +58,7 @@ const QUOTAS: &str = "INSERT INTO import_quotas (team_id, events_leased, events_
      AND grant_id NOT IN (SELECT id FROM historical_migrations)), 0), events_unasked, \
      bucket_units, bucket_per_minute, bucket_at FROM historical_allowances";
 
-async fn quotas(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn quotas(schema: &Schema<'_>) -> Result<(), DbErr> {
     let mut table = Table::create();
     table
         .table("import_quotas")
@@ -72,10 +69,10 @@ async fn quotas(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .col(big_integer("bucket_per_minute"))
         .col(big_integer("bucket_at"))
         .foreign_key(&mut of_project("import_quotas"));
-    manager.create_table(table).await
+    schema.execute(&table).await
 }
 
-async fn leases(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn leases(schema: &Schema<'_>) -> Result<(), DbErr> {
     let mut table = Table::create();
     table
         .table("import_leases")
@@ -87,7 +84,7 @@ async fn leases(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .col(big_integer("expires_at"))
         .primary_key(Index::create().col("team_id").col("holder").col("grant_id"))
         .foreign_key(&mut of_project("import_leases"));
-    manager.create_table(table).await
+    schema.execute(&table).await
 }
 
 /// Foreign key to the project, which deletes the row with it.

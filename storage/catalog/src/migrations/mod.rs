@@ -10,6 +10,7 @@
 //! between.
 
 mod c0001_schema;
+mod columns;
 mod m0027_identified_ids;
 mod m0031_backfill_messages;
 mod m0034_identified_ids_index;
@@ -28,14 +29,15 @@ mod m0047_withdrawn_plugins;
 mod m0048_updates_watermark;
 mod m0049_export_holds;
 mod m0050_import_leases;
+mod runner;
 mod steps;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
 use crate::location::CatalogLocation;
+use runner::{Migrate, apply, recorded};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr};
-use sea_orm_migration::{MigrationTrait, MigratorTrait};
-use steps::{SQUASHED, Steps};
+use steps::{SQUASHED, STEPS};
 #[cfg(feature = "testing")]
 pub(crate) use steps::{migrate_before, step_names};
 
@@ -48,40 +50,43 @@ const RECORD_SQUASH: &str = "\
     DELETE FROM seaql_migrations WHERE version <> 'c0001_schema'";
 
 /// Migrations of a new catalog.
-struct Migrator;
-
-impl MigratorTrait for Migrator {
-    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(c0001_schema::Migration)]
-    }
-}
-
-/// Migrations that may be recorded in a catalog.
-struct Known;
-
-impl MigratorTrait for Known {
-    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        let mut known = Steps::migrations();
-        known.extend(Migrator::migrations());
-        known
-    }
-}
+static MIGRATIONS: [&dyn Migrate; 1] = [&c0001_schema::Migration];
 
 /// State of a catalog's schema.
 enum SchemaState {
     /// Schema of this version.
     Current,
-    /// Migrations of [`Migrator`] are pending, in an empty database all.
+    /// [`MIGRATIONS`] are pending, in an empty database all.
     Pending,
-    /// Steps are pending, before those of [`Migrator`].
+    /// Steps are pending, before [`MIGRATIONS`].
     BeforeSquash,
 }
 
-/// Lists the migrations that were applied. It fails if one is unknown here.
-async fn applied<C: ConnectionTrait>(db: &C) -> Result<Vec<String>, DbErr> {
-    let applied = Known::get_applied_migrations_read_only(db).await?;
-    let names = applied.iter().map(|migration| migration.name().to_owned());
-    Ok(names.collect())
+/// Lists the migrations that were applied.
+///
+/// # Errors
+///
+/// Any database error, or [`CatalogError::NewerSchema`] if one is unknown here.
+async fn applied<C: ConnectionTrait>(
+    db: &C,
+    location: &CatalogLocation,
+) -> Result<Vec<String>, CatalogError> {
+    let names = recorded(db).await.map_err(|error| location.error(&error))?;
+    let unknown = names.iter().filter(|name| !is_known(name)).cloned();
+    let unknown = unknown.collect::<Vec<_>>();
+    if unknown.is_empty() {
+        return Ok(names);
+    }
+    Err(CatalogError::NewerSchema {
+        location: location.to_string(),
+        detail: unknown.join(", "),
+    })
+}
+
+/// Returns true for migrations that may be recorded in a catalog.
+fn is_known(name: &str) -> bool {
+    let mut ours = STEPS.iter().chain(&MIGRATIONS);
+    SQUASHED.contains(&name) || ours.any(|own| own.name() == name)
 }
 
 /// Reads the state of a catalog's schema.
@@ -93,13 +98,12 @@ async fn state<C: ConnectionTrait>(
     db: &C,
     location: &CatalogLocation,
 ) -> Result<SchemaState, CatalogError> {
-    let names = applied(db).await.map_err(|error| location.error(&error))?;
+    let names = applied(db, location).await?;
     let is_applied = |name: &str| names.iter().any(|applied| applied == name);
-    let migrations = Migrator::migrations();
-    if migrations.iter().all(|own| is_applied(own.name())) {
+    if MIGRATIONS.iter().all(|own| is_applied(own.name())) {
         return Ok(SchemaState::Current);
     }
-    if names.is_empty() || migrations.iter().any(|own| is_applied(own.name())) {
+    if names.is_empty() || MIGRATIONS.iter().any(|own| is_applied(own.name())) {
         return Ok(SchemaState::Pending);
     }
     match SQUASHED.into_iter().find(|name| !is_applied(name)) {
@@ -120,8 +124,7 @@ pub(crate) async fn is_made(
     db: &DatabaseConnection,
     location: &CatalogLocation,
 ) -> Result<bool, CatalogError> {
-    let names = applied(db).await.map_err(|error| location.error(&error))?;
-    Ok(!names.is_empty())
+    Ok(!applied(db, location).await?.is_empty())
 }
 
 /// Applies pending migrations.
@@ -145,13 +148,11 @@ pub(crate) async fn migrate(
         state(&transaction, location).await?,
         SchemaState::BeforeSquash
     ) {
-        let stepped = Steps::up(&transaction, None).await;
-        stepped.map_err(failed)?;
+        apply(&transaction, &STEPS).await.map_err(failed)?;
         let recorded = transaction.execute_unprepared(RECORD_SQUASH).await;
         recorded.map_err(failed)?;
     }
-    let migrated = Migrator::up(&transaction, None).await;
-    migrated.map_err(failed)?;
+    apply(&transaction, &MIGRATIONS).await.map_err(failed)?;
     transaction.commit().await.map_err(failed)
 }
 

@@ -20,13 +20,13 @@ pub(super) struct IdCounts {
     /// Ids that persons got since the transaction began, less those that they lost.
     gained: HashMap<PersonKey, i64>,
     /// Ids that the tables have.
-    counted: HashMap<PersonKey, Counted>,
+    counted: HashMap<PersonKey, IdCount>,
     /// Rows that were counted: as many are about to be written.
     pub rows_counted: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Counted {
+struct IdCount {
     count: i64,
     /// True if counting ended at its limit.
     is_cut: bool,
@@ -106,7 +106,7 @@ pub(super) async fn count_before(
         return Ok(());
     };
     let found = some_ids_of_person(within, person, rows_max).await?;
-    let counted = Counted {
+    let counted = IdCount {
         count: i64::try_from(found).unwrap_or(i64::MAX),
         is_cut: found >= rows_max,
     };

@@ -356,12 +356,12 @@ async fn nothing_is_logged_for_a_deleted_organization(database: TestDatabase) {
         // A trigger counts entries of the log: one that is written after its organization was
         // deleted leaves a count. Older entries are deleted piece by piece.
         for table in ["activity_counts", "activity_log"] {
-            let orphans = format!(
+            let leftovers = format!(
                 "SELECT CAST(COUNT(*) AS TEXT) FROM {table} WHERE organization_id IS NOT NULL \
                  AND organization_id NOT IN (SELECT id FROM organizations)"
             );
-            let orphans = database.first_column(&orphans).await.unwrap();
-            assert_eq!(orphans, ["0"], "{table}");
+            let leftovers = database.first_column(&leftovers).await.unwrap();
+            assert_eq!(leftovers, ["0"], "{table}");
             while Cleanup::new(&env.catalog).delete_leftovers().await.unwrap() > 0 {}
         }
     }

@@ -20,6 +20,7 @@ on_both!(
     a_lease_whose_answer_was_lost_is_returned_by_the_next_report,
     a_crash_forfeits_one_lease_and_the_operator_can_approve_more,
     a_lease_that_expired_counts_late_and_returns_nothing,
+    a_used_up_approval_stays_so_whatever_a_late_node_returns,
     the_rate_limit_starts_anew_only_when_no_other_node_runs,
     an_organization_without_the_feature_gets_nothing,
     projects_are_deleted_while_nodes_count,
@@ -248,6 +249,27 @@ async fn a_lease_that_expired_counts_late_and_returns_nothing(database: TestData
     decided.await.unwrap();
     let again = renew(catalog, A, project_id, lease_report(10, 0, 90)).await;
     assert_eq!((again.given, again.free), (90, 0));
+}
+
+async fn a_used_up_approval_stays_so_whatever_a_late_node_returns(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, project_id) = (&fixture.catalog, fixture.project_id);
+    let made = granted(&fixture, 30, 1_000).await;
+    renew(catalog, A, project_id, lease_report(0, 0, 30)).await;
+    fixture.pass_micros(EXPIRED_AFTER_MICROS);
+    renew(catalog, B, project_id, lease_report(0, 0, 1)).await;
+    let seen = imported(&fixture, made.id).await;
+    assert_eq!(seen, (MigrationState::Finished, 0));
+    // Requests of the late node are under way, and then most of their events come back.
+    let in_use = LeaseReport {
+        available: 0,
+        ..lease_report(0, 30, 0)
+    };
+    renew(catalog, A, project_id, in_use).await;
+    let after = renew(catalog, A, project_id, lease_report(10, 0, 1)).await;
+    assert_eq!((after.given, after.free), (0, 0));
+    let seen = imported(&fixture, made.id).await;
+    assert_eq!(seen, (MigrationState::Finished, 10));
 }
 
 async fn the_rate_limit_starts_anew_only_when_no_other_node_runs(database: TestDatabase) {

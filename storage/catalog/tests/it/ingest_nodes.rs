@@ -259,7 +259,7 @@ async fn the_process_that_started_last_has_the_name_and_the_other_is_told(databa
     // The start that the first folder knows of is not the last one any more.
     let refused = register("here", &first).await.unwrap_err();
     assert!(matches!(refused, RegisterError::Taken(other) if other.host == "there"));
-    // It makes no difference that the other one ended.
+    // That holds even after the other node has ended.
     Nodes::new(&catalog)
         .stop("a", &second, at(14))
         .await
@@ -312,7 +312,7 @@ async fn only_a_node_that_counts_may_start_while_the_catalog_cannot_be_written()
     assert_eq!(old.unwrap(), Some(at(10)));
     new.unwrap_err();
     drop(lock);
-    // It publishes its watermark once the database can be written.
+    // The node publishes its watermark once the database can be written.
     let later = Some(Watermarks::of(at(20)));
     let published = Nodes::new(&catalog).publish("a", &starts, later).await;
     assert_eq!(published.unwrap(), Published::Unnoted);

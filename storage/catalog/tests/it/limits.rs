@@ -164,7 +164,7 @@ async fn nobody_joins_an_organization_at_its_member_limit(database: TestDatabase
     must_be_refused(MEMBERS_MAX, join(&tokens[1]).await);
     let joined = Invites::new(catalog).accept_as(&tokens[2], &bob).await;
     must_be_refused(MEMBERS_MAX, joined);
-    // A member who leaves makes room, and the invite still works.
+    // A member who leaves frees a place, and the invite still works.
     let last = "DELETE FROM organization_memberships WHERE user_id = (SELECT id FROM users WHERE \
                 email = 'crowd1@example.com')";
     database.execute(last).await.unwrap();

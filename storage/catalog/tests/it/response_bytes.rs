@@ -105,7 +105,7 @@ async fn a_user_stores_so_many_bytes_a_day(database: TestDatabase) {
         (vec![(user, 24, most)], full(1)),
         (vec![(user, 25, most)], None),
         (vec![(other, 0, most)], None),
-        // Hours add up, and one is waited for after whose end there is room.
+        // Hours add up, and one is waited for after whose end the budget has enough.
         (vec![(user, 2, most / 2), (user, 1, most / 2)], full(23)),
         (vec![(user, 2, most), (user, 1, most / 2)], full(23)),
         (vec![(user, 2, 1), (user, 1, most)], full(24)),

@@ -15,12 +15,12 @@ use url::Url;
 use uuid::Uuid;
 
 /// A statement with its settings.
-struct Asked {
+struct ReceivedStatement {
     sql: String,
     settings: Vec<(String, String)>,
 }
 
-impl Asked {
+impl ReceivedStatement {
     /// Settings whose name has to do with quorums.
     fn quorum(&self) -> Vec<(&str, &str)> {
         let all = self
@@ -34,7 +34,7 @@ impl Asked {
 
 /// Starts a server that answers one request at a time with success; with `names_query` it names the
 /// query as ClickHouse does.
-fn listen(names_query: bool) -> (SocketAddr, Receiver<Asked>) {
+fn listen(names_query: bool) -> (SocketAddr, Receiver<ReceivedStatement>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, asked) = sync_channel(64);
@@ -67,7 +67,7 @@ fn listen(names_query: bool) -> (SocketAddr, Receiver<Asked>) {
             let named = value("query_id").filter(|_| names_query);
             let named =
                 named.map_or_else(String::new, |id| format!("X-ClickHouse-Query-Id: {id}\r\n"));
-            let _ = sender.send(Asked { sql, settings });
+            let _ = sender.send(ReceivedStatement { sql, settings });
             let answer =
                 format!("HTTP/1.1 200 OK\r\n{named}Connection: close\r\nContent-Length: 0\r\n\r\n");
             reader.get_mut().write_all(answer.as_bytes()).unwrap();
@@ -127,12 +127,16 @@ async fn a_quorum_is_set_on_inserts_and_respected_by_reads() {
 type Expected = [(&'static str, &'static str)];
 
 /// Returns the next statement that has a text.
-fn find(asked: &Receiver<Asked>, text: &str) -> Asked {
+fn find(asked: &Receiver<ReceivedStatement>, text: &str) -> ReceivedStatement {
     asked.iter().find(|asked| asked.sql.contains(text)).unwrap()
 }
 
 /// Asserts that lookups of rows see what a quorum has.
-async fn assert_lookups(clickhouse: &ClickHouse, asked: &Receiver<Asked>, of_reads: &Expected) {
+async fn assert_lookups(
+    clickhouse: &ClickHouse,
+    asked: &Receiver<ReceivedStatement>,
+    of_reads: &Expected,
+) {
     let key = RowKey {
         id: Uuid::from_u128(1),
         received_at: Micros(1),
@@ -159,7 +163,7 @@ async fn assert_lookups(clickhouse: &ClickHouse, asked: &Receiver<Asked>, of_rea
 /// quorum, and that reads see them there.
 async fn assert_copies_and_records(
     clickhouse: &ClickHouse,
-    asked: &Receiver<Asked>,
+    asked: &Receiver<ReceivedStatement>,
     (of_inserts, of_reads): (&Expected, &Expected),
 ) {
     // Success is answered without proof, so that the copies are looked up.

@@ -120,7 +120,7 @@ impl MemoryFs {
                 apply(&mut state.durable_names, change);
             }
         }
-        state.drop_orphans();
+        state.drop_names_without_directory();
         state.names = state.durable_names.clone();
         let named: BTreeSet<u64> = state.names.values().copied().collect();
         state.inodes.retain(|inode, _| named.contains(inode));
@@ -297,7 +297,7 @@ impl DiskState {
     }
 
     /// Removes names whose directory is gone.
-    fn drop_orphans(&mut self) {
+    fn drop_names_without_directory(&mut self) {
         // Directories come before their contents.
         let mut there = BTreeSet::new();
         self.durable_names.retain(|path, _| {

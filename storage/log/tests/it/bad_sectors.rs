@@ -89,7 +89,7 @@ fn an_unreadable_sector_loses_only_its_frames_and_is_reported_as_damage() {
             let case = format!("segment {segment} at {sector}");
             let seen = inspect(&fs, Path::new(DIR), &mut |_| {}).unwrap();
             assert!(
-                seen.segments.iter().any(|it| !it.problems.is_empty()),
+                seen.segments.iter().any(|it| !it.unreadable.is_empty()),
                 "{case}"
             );
             let (log, recovery) = open(&fs);

@@ -68,8 +68,8 @@ fn every_flipped_bit_is_reported_and_never_read() {
             files[file].1[bit / 8] ^= 1 << (bit % 8);
             let fs = disk_with(&files);
             let seen = inspect(&fs, Path::new(DIR), &mut |_| {}).unwrap();
-            let problems: usize = seen.segments.iter().map(|s| s.problems.len()).sum();
-            assert!(problems > 0, "file {file} bit {bit} is inspected");
+            let unreadable: usize = seen.segments.iter().map(|s| s.unreadable.len()).sum();
+            assert!(unreadable > 0, "file {file} bit {bit} is inspected");
             let (log, recovery) = open(&fs);
             let reported = recovery.cut.is_some() || recovery.is_damaged();
             assert!(reported, "file {file} bit {bit} is reported");

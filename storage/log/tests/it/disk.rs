@@ -122,7 +122,7 @@ fn a_log_is_inspected_while_in_use_and_nothing_changes() {
     assert_eq!(frames.len(), 5);
     assert_eq!(frames[0].sections[0].header, sections(0, 20_000)[0].0);
     assert_eq!(seen.segments.iter().map(|s| s.frames).sum::<u64>(), 5);
-    assert!(seen.segments.iter().all(|s| s.problems.is_empty()));
+    assert!(seen.segments.iter().all(|s| s.unreadable.is_empty()));
     assert_eq!(seen.checkpoint.unwrap().unwrap(), b"where");
 }
 
@@ -181,7 +181,7 @@ fn a_segment_that_is_released_while_it_is_inspected_is_not_called_damaged() {
     let seen = seen.unwrap();
     assert!((1..20).contains(&frames), "{frames}");
     assert_eq!(seen.segments.len(), 1, "the newest");
-    assert!(seen.segments[0].problems.is_empty());
+    assert!(seen.segments[0].unreadable.is_empty());
 }
 
 #[test]

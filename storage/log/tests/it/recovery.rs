@@ -248,8 +248,8 @@ fn a_log_of_another_format_is_refused_and_left_alone() {
             format!("{DIR}/00000000000000000001.log: format version {version} is {reason}");
         assert!(refused.starts_with(&expected), "{refused}");
         let seen = inspect(&fs, Path::new(DIR), &mut |_| {}).unwrap();
-        let problem = seen.segments[0].problems[0].reason;
-        assert!(problem.contains(reason), "{problem}");
+        let found = seen.segments[0].unreadable[0].reason;
+        assert!(found.contains(reason), "{found}");
         assert_eq!(fs.read(&path).unwrap(), bytes);
     }
 }

@@ -5,7 +5,7 @@ use super::upload::Upload;
 use crate::destination::table::ColumnType;
 use crate::destination::table::receiver::Receiver;
 use crate::destination::table::row::Cell;
-use crate::destination::warehouse::service::{drop_stage, stage_name};
+use crate::destination::warehouse::stage::{Stage, stage_name};
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
 use crate::window::RunScope;
@@ -157,6 +157,7 @@ impl Delivery for LoadDelivery {
             receiver,
         } = *self;
         let (rows, bytes) = (receiver.rows, upload.bytes());
+        let mut ending = Stage::new(stage.clone());
         let merging = async {
             if rows > 0 {
                 loaded(&service, upload, &load, rows).await?;
@@ -165,8 +166,14 @@ impl Delivery for LoadDelivery {
             Ok::<(), ExportError>(())
         };
         let merged = merging.await;
+        let dropping = async {
+            if merged.is_err() {
+                tokio::join!(service.cancel(&load), service.cancel(&merge));
+            }
+            service.delete_table(&stage).await
+        };
         // No try may follow.
-        drop_stage(&stage, service.delete_table(&stage)).await;
+        ending.end(dropping).await;
         merged?;
         Ok(Delivered {
             rows: Some(rows),
@@ -176,6 +183,7 @@ impl Delivery for LoadDelivery {
     }
 
     async fn abort(self: Box<Self>) {
-        drop_stage(&self.stage, self.service.delete_table(&self.stage)).await;
+        let mut ending = Stage::new(self.stage.clone());
+        ending.end(self.service.delete_table(&self.stage)).await;
     }
 }

@@ -9,16 +9,20 @@ use crate::destination::warehouse::jwt::Signer;
 use crate::destination::warehouse::token::{CachedToken, Token};
 use crate::error::ExportError;
 use millrace_rows::Clock;
+use reqwest::header::CONTENT_LENGTH;
 use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use url::form_urlencoded;
 
 /// OAuth scope of the token.
 const SCOPE: &str = "https://www.googleapis.com/auth/bigquery";
 /// OAuth grant type of a login by key.
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+/// Time in which a job that is cancelled may end; its staging table is dropped after that.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Reference by which a job is found.
 #[derive(Clone, Debug, Serialize)]
@@ -195,12 +199,34 @@ impl BigQueryService {
         }
     }
 
-    /// Waits for the end of a job.
-    pub(super) async fn finished(&self, job: &Job) -> Result<Value, ExportError> {
-        let mut url = self.url("", &format!("jobs/{}", job.job_id));
+    /// URL of a job, with an action behind it.
+    fn job_url(&self, job: &Job, action: &str) -> Url {
+        let mut url = self.url("", &format!("jobs/{}{action}", job.job_id));
         if let Some(location) = &job.location {
             url.query_pairs_mut().append_pair("location", location);
         }
+        url
+    }
+
+    /// Cancels a job that may be under way, and waits for its end: a load creates its table when it
+    /// ends.
+    pub(super) async fn cancel(&self, job: &Job) {
+        let url = self.job_url(job, "/cancel");
+        let cancelling = async {
+            // Google refuses a POST without a length.
+            let make = |client: &Client| client.post(url.clone()).header(CONTENT_LENGTH, "0");
+            let answer = self.call(make).await;
+            // Otherwise there is no such job, or nothing can be done about it.
+            if answer.is_ok_and(|answer| answer.status.is_success()) {
+                let _ = self.finished(job).await;
+            }
+        };
+        let _ = tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await;
+    }
+
+    /// Waits for the end of a job.
+    pub(super) async fn finished(&self, job: &Job) -> Result<Value, ExportError> {
+        let url = self.job_url(job, "");
         let wait = async {
             let mut asked = 0;
             loop {

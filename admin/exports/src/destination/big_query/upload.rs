@@ -5,7 +5,7 @@ use super::service::BigQueryService;
 use crate::destination::warehouse::api::ApiResponse;
 use crate::error::ExportError;
 use bytes::{Bytes, BytesMut};
-use reqwest::header::{CONTENT_RANGE, LOCATION, RANGE};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, LOCATION, RANGE};
 use reqwest::{Client, StatusCode, Url};
 use serde_json::Value;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl Upload {
             }
             request
                 .header(CONTENT_RANGE, format!("bytes */{total}"))
-                .body("")
+                .header(CONTENT_LENGTH, "0")
         };
         self.service.call(make).await
     }

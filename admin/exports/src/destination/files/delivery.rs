@@ -77,14 +77,15 @@ async fn earlier(
     let Some(earlier) = store.read(&names.manifest()).await? else {
         return Ok(Bytes::new());
     };
-    if Manifest::is_of_another(&earlier, run.export_id) {
-        return Err(ExportError::permanent(
-            "Another export has put its files of this window there, and they are not overwritten. \
-             Give each export a prefix or a path of its own, or delete the files and the manifest \
-             of the export that is no more.",
-        ));
-    }
-    Ok(earlier)
+    let owner = match Manifest::owner(&earlier) {
+        Some(export_id) if export_id == run.export_id => return Ok(earlier),
+        Some(export_id) => format!("The export {export_id}"),
+        None => "Somebody else".to_owned(),
+    };
+    Err(ExportError::permanent(format!(
+        "{owner} has put files of this window there, and they are not overwritten. Give each export a prefix or \
+         a path of its own, or delete the files and the manifest of the export that is no more."
+    )))
 }
 
 /// Deletes files of an earlier try that this one does not have.

@@ -75,14 +75,14 @@ impl Manifest {
         files.map(|file| file.key).collect()
     }
 
-    /// Returns true if a manifest is not of this export: then its files are not either.
-    pub(super) fn is_of_another(json: &[u8], export_id: Uuid) -> bool {
+    /// Export that a manifest, and with it the files, is of; `None`: it is no manifest of ours.
+    pub(super) fn owner(json: &[u8]) -> Option<Uuid> {
         #[derive(Deserialize)]
         struct Owner {
             export_id: Uuid,
         }
         let owner: Option<Owner> = serde_json::from_slice(json).ok();
-        owner.is_none_or(|owner| owner.export_id != export_id)
+        owner.map(|owner| owner.export_id)
     }
 
     pub(super) fn names(&self, key: &str) -> bool {

@@ -43,7 +43,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         self.received += (buffer.filled().len() - before) as u64;
         if self.is_over_limit() {
-            return Poll::Ready(Err(io::Error::other("the server says too much")));
+            return Poll::Ready(Err(io::Error::other("the server sent too much")));
         }
         read
     }

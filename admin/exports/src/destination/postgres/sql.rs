@@ -168,9 +168,9 @@ fn sibling_name(table: &str, suffix: &str) -> String {
         .simple()
         .to_string();
     let digest = digest.get(..8).unwrap_or_default();
-    let room = NAME_BYTES_MAX.saturating_sub(suffix.len() + digest.len() + 1);
+    let space = NAME_BYTES_MAX.saturating_sub(suffix.len() + digest.len() + 1);
     let kept = table
-        .get(..table.floor_char_boundary(room))
+        .get(..table.floor_char_boundary(space))
         .unwrap_or_default();
     format!("{kept}_{digest}{suffix}")
 }

@@ -2,7 +2,7 @@
 //! arrays.
 
 use super::engine::Engine;
-use super::service::{drop_stage, stage_name};
+use super::stage::{Stage, stage_name};
 use super::statements::Statements;
 use crate::destination::table::receiver::Receiver;
 use crate::destination::{Delivered, Delivery};
@@ -22,8 +22,7 @@ const DIGITS_MAX: usize = 300;
 /// Delivery of rows into the staging table.
 pub(super) struct WarehouseDelivery {
     engine: Arc<dyn Engine>,
-    /// Name of the staging table.
-    stage: String,
+    stage: Stage,
     statements: Statements,
     receiver: Receiver,
     /// Open JSON array of rows; empty if there are none.
@@ -42,7 +41,7 @@ impl WarehouseDelivery {
         engine.run(&statements.stage, None).await?;
         Ok(Self {
             engine,
-            stage,
+            stage: Stage::new(stage),
             statements,
             receiver: Receiver::new(DIGITS_MAX),
             rows: String::new(),
@@ -100,8 +99,9 @@ impl WarehouseDelivery {
         self.run_on_stage(&self.statements.merge, None).await
     }
 
-    async fn drop_stage(&self) {
-        drop_stage(&self.stage, self.engine.run(&self.statements.drop, None)).await;
+    async fn drop_stage(&mut self) {
+        let dropping = self.engine.run(&self.statements.drop, None);
+        self.stage.end(dropping).await;
     }
 }
 
@@ -143,7 +143,7 @@ impl Delivery for WarehouseDelivery {
         })
     }
 
-    async fn abort(self: Box<Self>) {
+    async fn abort(mut self: Box<Self>) {
         self.drop_stage().await;
     }
 }

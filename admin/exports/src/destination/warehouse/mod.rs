@@ -12,6 +12,7 @@
 //! | `api` | HTTP calls with JSON answers |
 //! | `service` | vendor-specific part of a warehouse |
 //! | `sql_service` | that part of services that take SQL statements |
+//! | `stage` | staging table of a delivery, and its end |
 //! | `engine` | runs SQL statements with a parameter, for services that take them |
 //! | `statements` | statements of a run |
 //! | `delivery` | delivery of one run to those services |
@@ -28,6 +29,7 @@ pub(crate) mod jwt;
 pub(crate) mod service;
 pub(crate) mod sql;
 mod sql_service;
+pub(crate) mod stage;
 pub(crate) mod statements;
 mod steps;
 pub(crate) mod table_ref;

@@ -1,4 +1,4 @@
-//! Tests of a customer's query that ends ClickHouse: it is tried a few times and no more.
+//! Tests of a customer's query that ends ClickHouse: its export tries it a few times and no more.
 
 use super::test_env::{TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
@@ -93,4 +93,18 @@ async fn a_query_that_ends_clickhouse_is_tried_three_times(database: TestDatabas
     // Others have waited for the server, and complete.
     let runs = env.until_ended(ordinary, 1).await;
     assert_eq!(runs[0].status, RunStatus::Completed, "{runs:?}");
+
+    // The next window's run has the same query.
+    env.pass(2 * WINDOW).await;
+    let runs = env.until_ended(fatal, 2).await;
+    assert!(
+        runs.iter().all(|run| run.status == RunStatus::Failed),
+        "{runs:?}"
+    );
+    assert_eq!(server.ended.load(Ordering::Relaxed), 3);
+    let runs = env.until_ended(ordinary, 2).await;
+    assert!(
+        runs.iter().all(|run| run.status == RunStatus::Completed),
+        "{runs:?}"
+    );
 }

@@ -80,11 +80,11 @@ impl RetryReason {
             // At a first start events may come before their tables exist.
             Ok(()) => tracing::info!(
                 token,
-                "the missing table is made; insert will be tried again"
+                "the missing table is created; insert will be tried again"
             ),
             Err(error) => tracing::warn!(
                 token,
-                "the missing table cannot be made: {error}; insert will be tried again"
+                "the missing table cannot be created: {error}; insert will be tried again"
             ),
         }
     }

@@ -58,7 +58,7 @@ struct Search<'a> {
     bytes: &'a [u8],
     month: Month,
     received: RangeInclusive<i64>,
-    /// What was found at an offset.
+    /// Steps that were found, by offset.
     steps: BTreeMap<usize, Step>,
     work_left: usize,
 }

@@ -113,7 +113,7 @@ async fn count_as<K: Sink>(sink: &K, error: &QueryError, is_logged: bool) -> &'s
     let message = if error.schema_is_missing() {
         match sink.migrate().await {
             Ok(()) => return "question",
-            Err(why) => format!("the missing tables cannot be made: {why}"),
+            Err(why) => format!("the missing tables cannot be created: {why}"),
         }
     } else {
         format!("no insert is sent, as ClickHouse cannot be asked: {error}")

@@ -40,11 +40,11 @@ impl<S> Plan<S> {
     fn blocked_by(&self, counts: impl Fn(&InFlight<S>) -> bool) -> BTreeSet<&InsertKey> {
         let in_flight = self.in_flight.values();
         let blocking = in_flight.filter(|it| it.blocks() && counts(it));
-        let crowded = self.crowded_tables();
+        let held_back = self.tables_with_many_parts();
         let waiting = self.waiting.keys();
-        let of_crowded = waiting.filter(|key| crowded.contains(&&*key.insert_target));
+        let of_held_back = waiting.filter(|key| held_back.contains(&&*key.insert_target));
         let blocking = blocking.map(|in_flight| &in_flight.batch.key);
-        blocking.chain(of_crowded).collect()
+        blocking.chain(of_held_back).collect()
     }
 
     /// Number of sections that wait for failing batches and for parts, including the sections of
@@ -112,22 +112,23 @@ impl<S: Clone> Plan<S> {
     /// Number of batches in flight that are neither parts of refused ones nor failing, and do not
     /// wait for such parts.
     fn whole_in_flight(&self) -> usize {
-        let crowded = self.crowded_tables();
+        let held_back = self.tables_with_many_parts();
         let whole = self.in_flight.values().filter(|it| !it.batch.is_part);
         let not_failing = whole.filter(|in_flight| !in_flight.is_failing);
         not_failing
-            .filter(|it| it.is_launched || !crowded.contains(&&*it.batch.key.insert_target))
+            .filter(|it| it.is_launched || !held_back.contains(&&*it.batch.key.insert_target))
             .count()
     }
 
     /// Batches that may be sent now: whole ones in their order, and one part of each table.
     fn launchable(&self, now: Now) -> Vec<BatchId> {
-        let crowded = self.crowded_tables();
+        let held_back = self.tables_with_many_parts();
         let whole = || self.in_flight.iter().filter(|(_, it)| !it.batch.is_part);
         let launched = whole().filter(|(_, it)| it.is_launched && !it.is_failing);
         let free = self.limits.in_flight_max.saturating_sub(launched.count());
-        let ready = whole()
-            .filter(|(_, it)| !it.is_launched && !crowded.contains(&&*it.batch.key.insert_target));
+        let ready = whole().filter(|(_, it)| {
+            !it.is_launched && !held_back.contains(&&*it.batch.key.insert_target)
+        });
         let ready = ready.map(|(id, _)| *id).take(free);
         ready.chain(self.next_parts(now.elapsed)).collect()
     }

@@ -28,7 +28,7 @@ const KEPT_FIRST: Duration = Duration::from_secs(100);
 /// [`Limits::parts_max`](crate::ship::limits::Limits::parts_max).
 const SEARCH_TIMES: usize = 2;
 /// Number of parts that may wait while others wait for proof, as the same multiple.
-const CROWD_TIMES: usize = 4;
+const PARTS_MAX_FACTOR: usize = 4;
 
 /// History of a table's parts.
 #[derive(Debug, Default)]
@@ -107,16 +107,16 @@ impl<S> Plan<S> {
 
     /// Tables that have so many parts to send that nothing further of them is begun. More are
     /// allowed where parts wait for proof: it may have to come from the batches that follow.
-    pub(super) fn crowded_tables(&self) -> Vec<&str> {
+    pub(super) fn tables_with_many_parts(&self) -> Vec<&str> {
         let parts_max = self.limits.parts_max;
-        let crowded = self.parts().into_iter().filter(|(_, parts)| {
+        let held_back = self.parts().into_iter().filter(|(_, parts)| {
             let waiting_max = match parts.failing < parts_max {
                 true => parts_max,
-                false => CROWD_TIMES * parts_max,
+                false => PARTS_MAX_FACTOR * parts_max,
             };
             parts.waiting.len() >= waiting_max
         });
-        crowded.map(|(table, _)| table).collect()
+        held_back.map(|(table, _)| table).collect()
     }
 
     /// Parts that are sent now, one of each table at a time.

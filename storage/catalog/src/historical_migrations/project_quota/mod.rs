@@ -3,7 +3,8 @@
 //! A lease takes its events out of a grant, so that no crash can exceed what was granted. A node
 //! reports states, never changes, so that reporting twice changes nothing: events of a lease whose
 //! answer was lost are back with the project by the next report. Once a lease has expired nothing
-//! of it comes back.
+//! of it comes back, unless the node reports while its grant is open: an approval that was finished
+//! for being used up stays so.
 
 use super::bucket::Bucket;
 use sea_orm::prelude::Uuid;
@@ -119,9 +120,7 @@ impl ProjectQuota {
         self.fill(now, now, per_minute);
         let given = self.amount(lease_report);
         self.give(given, lease_report.counted);
-        for lease in self.leases.iter_mut().filter(|lease| lease.is_own) {
-            lease.expires_at = now + EXPIRY_MICROS;
-        }
+        self.extend(now);
         let is_ended = |lease: &Lease| !self.is_allowed || !self.is_open(lease.grant_id);
         let ended = self.held(|lease| lease.is_own && is_ended(lease));
         let in_use = lease_report.held - lease_report.available;
@@ -194,6 +193,17 @@ impl ProjectQuota {
             }
         }
         held.saturating_sub(known).max(0)
+    }
+
+    /// Extends the leases of the node, but for those of ended grants that have expired.
+    fn extend(&mut self, now: i64) {
+        let Self { grants, leases, .. } = self;
+        for lease in leases.iter_mut().filter(|lease| lease.is_own) {
+            let mut of_lease = grants.iter().filter(|grant| grant.id == lease.grant_id);
+            if lease.expires_at > now || of_lease.any(|grant| grant.is_open) {
+                lease.expires_at = now + EXPIRY_MICROS;
+            }
+        }
     }
 
     /// Highest rate of the grants that are open.

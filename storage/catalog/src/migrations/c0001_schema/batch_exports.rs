@@ -1,11 +1,11 @@
 //! Batch exports, their runs, backfills and log lines.
 
 use super::builder::{cascade, table};
-use sea_orm_migration::schema::{
+use crate::migrations::columns::{
     big_integer, big_integer_null, big_pk_auto, boolean, integer, json, json_binary,
     json_binary_null, json_null, pk_uuid, text, text_null, uuid, uuid_null,
 };
-use sea_orm_migration::sea_query::TableCreateStatement;
+use sea_orm::sea_query::TableCreateStatement;
 
 /// Tables, parents before their children.
 pub(super) fn tables() -> Vec<TableCreateStatement> {

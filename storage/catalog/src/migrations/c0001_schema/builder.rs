@@ -1,6 +1,6 @@
 //! Parts of the tables.
 
-use sea_orm_migration::sea_query::{
+use sea_orm::sea_query::{
     ColumnDef, ForeignKey, ForeignKeyAction, ForeignKeyCreateStatement, Index,
     IndexCreateStatement, Table, TableCreateStatement,
 };

@@ -1,8 +1,8 @@
 //! Nodes that take events, and imports with their quota.
 
 use super::builder::{cascade, primary_key, table};
-use sea_orm_migration::schema::{big_integer, big_integer_null, pk_uuid, text, text_null, uuid};
-use sea_orm_migration::sea_query::TableCreateStatement;
+use crate::migrations::columns::{big_integer, big_integer_null, pk_uuid, text, text_null, uuid};
+use sea_orm::sea_query::TableCreateStatement;
 
 /// Tables, parents before their children.
 pub(super) fn tables() -> Vec<TableCreateStatement> {

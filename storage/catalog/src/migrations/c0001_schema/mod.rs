@@ -15,10 +15,11 @@ mod persons;
 mod plugins;
 mod requests;
 
+use crate::migrations::runner::{Migrate, Schema};
+use async_trait::async_trait;
 use sea_orm::prelude::Uuid;
-use sea_orm::{ConnectionTrait, DbBackend};
-use sea_orm_migration::sea_query::Query;
-use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+use sea_orm::sea_query::Query;
+use sea_orm::{ConnectionTrait, DbBackend, DbErr};
 
 const INDEXES: &str = include_str!("indexes.sql");
 const TRIGGERS_IN_SQLITE: &str = include_str!("triggers_sqlite.sql");
@@ -29,15 +30,13 @@ const LEASES: [&str; 3] = ["batch_exports", "persons", "cleanup"];
 
 pub(super) struct Migration;
 
-impl MigrationName for Migration {
+#[async_trait]
+impl Migrate for Migration {
     fn name(&self) -> &'static str {
         "c0001_schema"
     }
-}
 
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+    async fn up(&self, schema: &Schema<'_>) -> Result<(), DbErr> {
         for owner in [
             organizations::tables(),
             people::tables(),
@@ -48,35 +47,35 @@ impl MigrationTrait for Migration {
             ingest::tables(),
         ] {
             for table in owner {
-                manager.create_table(table).await?;
+                schema.execute(&table).await?;
             }
         }
-        let triggers = match manager.get_database_backend() {
+        let triggers = match schema.backend() {
             DbBackend::Postgres => TRIGGERS_IN_POSTGRES,
             _ => TRIGGERS_IN_SQLITE,
         };
         for script in [INDEXES, triggers] {
-            let connection = manager.get_connection();
+            let connection = schema.connection();
             connection.execute_unprepared(script).await?;
         }
-        first_rows(manager).await
+        first_rows(schema).await
     }
 }
 
 /// Writes the rows that are there before any organization is.
-async fn first_rows(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn first_rows(schema: &Schema<'_>) -> Result<(), DbErr> {
     let mut keys = Query::insert();
     keys.into_table("catalog_versions")
         .columns(["name", "version"])
         .values_panic(["keys".into(), 0_i64.into()]);
-    manager.execute(keys).await?;
+    schema.execute(&keys).await?;
     for name in LEASES {
         let mut lease = Query::insert();
         lease
             .into_table("leases")
             .columns(["name", "holder", "lapses_at"])
             .values_panic([name.into(), Uuid::nil().into(), 0_i64.into()]);
-        manager.execute(lease).await?;
+        schema.execute(&lease).await?;
     }
     let mut progress = Query::insert();
     progress
@@ -97,5 +96,5 @@ async fn first_rows(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
             0_i64.into(),
             0_i64.into(),
         ]);
-    manager.execute(progress).await
+    schema.execute(&progress).await
 }

@@ -1,11 +1,11 @@
 //! Organizations, their projects, domains, and what is left of deleted ones.
 
 use super::builder::{cascade, table};
-use sea_orm_migration::schema::{
+use crate::migrations::columns::{
     big_integer, big_integer_null, big_pk_auto, boolean, boolean_null, json_binary, pk_uuid,
     small_integer, text, text_null, text_uniq, uuid, uuid_uniq,
 };
-use sea_orm_migration::sea_query::TableCreateStatement;
+use sea_orm::sea_query::TableCreateStatement;
 
 /// Tables, parents before their children.
 pub(super) fn tables() -> Vec<TableCreateStatement> {

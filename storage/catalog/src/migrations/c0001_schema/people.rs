@@ -1,11 +1,11 @@
 //! Users, their memberships, roles, keys and invites.
 
 use super::builder::{cascade, set_null, table};
-use sea_orm_migration::schema::{
+use crate::migrations::columns::{
     big_integer, big_integer_null, big_pk_auto, boolean, boolean_null, json_binary,
     json_binary_null, pk_uuid, small_integer, text, text_null, text_uniq, uuid, uuid_uniq,
 };
-use sea_orm_migration::sea_query::TableCreateStatement;
+use sea_orm::sea_query::TableCreateStatement;
 
 /// Tables, parents before their children.
 pub(super) fn tables() -> Vec<TableCreateStatement> {

@@ -1,10 +1,10 @@
 //! Persons, their distinct ids, groups, and the progress of applying updates to them.
 
 use super::builder::{cascade, primary_key, table};
-use sea_orm_migration::schema::{
+use crate::migrations::columns::{
     big_integer, big_integer_null, boolean, integer, small_integer, text, uuid, uuid_null,
 };
-use sea_orm_migration::sea_query::TableCreateStatement;
+use sea_orm::sea_query::TableCreateStatement;
 
 /// Tables, parents before their children.
 pub(super) fn tables() -> Vec<TableCreateStatement> {

@@ -1,11 +1,11 @@
 //! Plugins, their source, and their configurations in projects.
 
 use super::builder::{cascade, primary_key, table};
-use sea_orm_migration::schema::{
+use crate::migrations::columns::{
     big_integer, big_pk_auto, boolean, integer, json_binary, json_binary_null, text, text_null,
     uuid,
 };
-use sea_orm_migration::sea_query::TableCreateStatement;
+use sea_orm::sea_query::TableCreateStatement;
 
 /// Tables, parents before their children.
 pub(super) fn tables() -> Vec<TableCreateStatement> {

@@ -1,11 +1,11 @@
 //! Activity log, stored responses, counters, leases and proxy records.
 
 use super::builder::{cascade, primary_key, set_null, table};
-use sea_orm_migration::schema::{
+use crate::migrations::columns::{
     big_integer, big_integer_null, json_binary, pk_uuid, small_integer_null, text, text_null, uuid,
     uuid_null,
 };
-use sea_orm_migration::sea_query::TableCreateStatement;
+use sea_orm::sea_query::TableCreateStatement;
 
 /// Tables, parents before their children.
 pub(super) fn tables() -> Vec<TableCreateStatement> {

@@ -133,7 +133,7 @@ async fn properties_grow_by_a_bounded_number_of_bytes_within_an_hour(database: T
     let first = [
         sets(1, 0, "u", "x"),
         sets(2, 0, "v", "x"),
-        // Another value of the same length takes no more room.
+        // Another value of the same length takes no more bytes.
         sets(3, 0, "u", "y"),
         sets(4, 0, "w", "x"),
     ];
@@ -199,7 +199,7 @@ async fn beyond_the_limit_updates_still_apply_to_known_ids(database: TestDatabas
         ("w", w),
     ];
     let expected = BTreeMap::from(expected.map(|(id, seen)| ((project.0, id.to_owned()), seen)));
-    // What comes again changes nothing.
+    // Updates that come again change nothing.
     for _ in 0..2 {
         let stats = apply(catalog, &beyond, 4).await.stats;
         assert_eq!((stats.applied, stats.new_ids, stats.over_limit), (6, 0, 6));

@@ -293,9 +293,9 @@ async fn plugins_are_withdrawn_while_their_users_are_deleted(database: TestDatab
         }
         let uses = format!("plugin_configs WHERE plugin_id = {plugin}");
         assert_eq!(count(&database, &uses).await, 0);
-        let orphans = "activity_counts WHERE organization_id IS NOT NULL \
+        let leftovers = "activity_counts WHERE organization_id IS NOT NULL \
              AND organization_id NOT IN (SELECT id FROM organizations)";
-        assert_eq!(count(&database, orphans).await, 0);
+        assert_eq!(count(&database, leftovers).await, 0);
     }
 }
 

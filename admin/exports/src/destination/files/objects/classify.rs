@@ -39,7 +39,7 @@ impl StoreLabels {
                 format!("The bucket {bucket:?} is not where {location} says. Change that.")
             }
             StoreErrorKind::NoBucket => {
-                format!("{service} has no {bucket:?}. Make it, or change {bucket_field}.")
+                format!("{service} has no {bucket:?}. Create it, or change {bucket_field}.")
             }
             StoreErrorKind::InvalidCredentials => {
                 format!("{service} does not accept the credentials. Give {credentials} again.")

@@ -89,12 +89,12 @@ impl ObjectUpload {
 impl Upload for ObjectUpload {
     async fn write(&mut self, mut bytes: Bytes) -> Result<(), ExportError> {
         loop {
-            let room = PART_BYTES - self.gathered.content_length();
-            if bytes.len() < room {
+            let space = PART_BYTES - self.gathered.content_length();
+            if bytes.len() < space {
                 self.gathered.push(bytes);
                 return Ok(());
             }
-            self.gathered.push(bytes.split_to(room));
+            self.gathered.push(bytes.split_to(space));
             self.send_part().await?;
         }
     }

@@ -156,3 +156,20 @@ async fn a_job_that_never_ends_fails_the_try() {
         assert_eq!(service.lock().unwrap().events.len(), 0, "{step}");
     }
 }
+
+#[tokio::test]
+async fn a_load_that_takes_too_long_is_cancelled_before_its_table_is_dropped() {
+    let service = Arc::new(Mutex::new(FakeBigQuery::default()));
+    service.lock().unwrap().is_slow = true;
+    let fake = started(&service).await;
+    let big_query = big_query_by(&fake, impatient_deps);
+    let (kind, message) = refusal(delivered(&big_query, &run(0), &lines([row(1)])).await);
+    assert_eq!(kind, Retryable, "{message}");
+    assert!(message.contains("took too long"), "{message}");
+    let service = service.lock().unwrap();
+    let left: Vec<&String> = service.tables.keys().collect();
+    assert_eq!(left, ["events"]);
+    let is_stopped =
+        |job: &Value| job.pointer("/status/errorResult/reason") == Some(&json!("stopped"));
+    assert!(service.jobs.values().any(is_stopped));
+}

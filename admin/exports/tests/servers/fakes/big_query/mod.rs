@@ -33,6 +33,10 @@ struct FakeBigQuery {
     merges: Vec<String>,
     /// Bytes of each piece that are taken at most.
     taken_max: Option<usize>,
+    /// True if load jobs end only after a table was dropped.
+    is_slow: bool,
+    /// Table and rows of each load job that runs.
+    running: BTreeMap<String, (String, Vec<Value>)>,
 }
 
 impl FakeBigQuery {
@@ -49,6 +53,7 @@ impl FakeBigQuery {
             ("POST", path) if path == format!("{API}/datasets/my_data/tables") => {
                 self.create(request)
             }
+            ("POST", path) if path.ends_with("/cancel") => self.cancel(request),
             ("GET", path) if path.starts_with(&format!("{API}/jobs/")) => {
                 assert!(request.target.ends_with("?location=europe-west3"));
                 let id = path.rsplit('/').next().unwrap();
@@ -68,6 +73,8 @@ impl FakeBigQuery {
             }
             ("DELETE", path) => {
                 let gone = self.tables.remove(path.rsplit('/').next().unwrap());
+                self.tables
+                    .extend(std::mem::take(&mut self.running).into_values());
                 Reply::json(if gone.is_some() { 204 } else { 404 }, Value::Null)
             }
             other => panic!("{other:?}"),
@@ -125,10 +132,30 @@ impl FakeBigQuery {
         done["status"] = json!({"state": "DONE"});
         done["statistics"] = json!({"load": {"outputRows": rows.len().to_string()}});
         self.columns.insert(table.clone(), columns(&load["schema"]));
-        self.tables.insert(table, rows);
         let id = job["jobReference"]["jobId"].as_str().unwrap().to_owned();
+        if self.is_slow {
+            done["status"] = json!({"state": "RUNNING"});
+            self.running.insert(id.clone(), (table, rows));
+        } else {
+            self.tables.insert(table, rows);
+        }
         self.jobs.insert(id, done.clone());
         Reply::json(200, done)
+    }
+
+    fn cancel(&mut self, request: &Request) -> Reply {
+        assert_eq!(request.headers["content-length"], "0");
+        let (path, query) = request.target.split_once('?').unwrap();
+        assert_eq!(query, "location=europe-west3");
+        let job = path.strip_suffix("/cancel").unwrap();
+        let id = job.strip_prefix(&format!("{API}/jobs/")).unwrap();
+        let Some(job) = self.jobs.get_mut(id) else {
+            return Reply::json(404, Value::Null);
+        };
+        if self.running.remove(id).is_some() {
+            job["status"] = json!({"state": "DONE", "errorResult": {"reason": "stopped"}});
+        }
+        Reply::json(200, json!({"job": job.clone()}))
     }
 
     fn query(&mut self, request: &Request) -> Reply {

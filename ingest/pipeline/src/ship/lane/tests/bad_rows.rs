@@ -34,7 +34,7 @@ impl BadRows {
         let (env, output) = TestEnv::open(dir, fs);
         let stored = Arc::<Mutex<BTreeSet<u128>>>::default();
         let is_mended = Arc::<AtomicBool>::default();
-        let sink = FakeSink::judging({
+        let sink = FakeSink::answering_by_rows({
             let (stored, is_mended) = (Arc::clone(&stored), Arc::clone(&is_mended));
             move |rows| respond(rows, &stored, is_mended.load(Ordering::Relaxed))
         });

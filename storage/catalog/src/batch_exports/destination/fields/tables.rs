@@ -9,7 +9,7 @@ const PORT: FieldKind = FieldKind::Integer {
 const USER: DestinationField = text(
     "user",
     "exports",
-    "User who owns the table, or may make it.",
+    "User who owns the table, or may create it.",
 )
 .required()
 .secret();
@@ -27,7 +27,7 @@ const SCHEMA: DestinationField =
 const TABLE: DestinationField = text(
     "table_name",
     "millrace_events",
-    "Name of the table, which is made if it is not there; without it `events`, or `persons` of that model.",
+    "Name of the table, which is created if it does not exist; without it `events`, or `persons` of that model.",
 )
 .shown();
 const SELF_SIGNED: DestinationField = field(
@@ -174,7 +174,7 @@ pub(super) const BIG_QUERY: DestinationSpec = DestinationSpec {
         text(
             "table_id",
             "millrace_events",
-            "Name of the table, which is made if it is not there; without it `events`, or `persons` of that model.",
+            "Name of the table, which is created if it does not exist; without it `events`, or `persons` of that model.",
         )
         .shown(),
         text(
@@ -242,7 +242,7 @@ pub(super) const DATABRICKS: DestinationSpec = DestinationSpec {
         text(
             "table_name",
             "millrace_events",
-            "Name of the table, which is made if it is not there.",
+            "Name of the table, which is created if it does not exist.",
         )
         .required(),
         text(
