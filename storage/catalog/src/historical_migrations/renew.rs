@@ -114,7 +114,7 @@ impl ImportQuotas<'_> {
             let is_held = leases::Entity::find()
                 .filter(leases::Column::TeamId.eq(before.team_id))
                 .filter(leases::Column::GrantId.eq(id))
-                .filter(leases::Column::EventsHeld.gt(0))
+                .filter(leases::Column::EventsHeld.gt(0_i64))
                 .filter(leases::Column::ExpiresAt.gt(now))
                 .one(&transaction)
                 .await?
