@@ -29,17 +29,10 @@ const TABLES: [&str; 3] = [
     "batch_export_backfills",
 ];
 
-fn literal(database: &TestDatabase, id: Uuid) -> String {
-    match database.is_sqlite() {
-        true => format!("x'{}'", id.simple()),
-        false => format!("'{id}'"),
-    }
-}
-
 /// Gives an export a number of ended runs, each with a line, and as many lines of its own.
 async fn fill(database: &TestDatabase, export_id: Uuid, rows: u64) {
     let (numbers, id) = (numbers(u32::try_from(rows).unwrap()), random_uuid(database));
-    let export = literal(database, export_id);
+    let export = database.uuid_literal(export_id);
     for statement in [
         format!(
             "INSERT INTO batch_export_runs (id, batch_export_id, ordinal, status, data_interval_end, \
@@ -66,7 +59,7 @@ async fn fill(database: &TestDatabase, export_id: Uuid, rows: u64) {
 }
 
 async fn rows_of(database: &TestDatabase, export_id: Uuid) -> u64 {
-    let (export, mut rows) = (literal(database, export_id), 0);
+    let (export, mut rows) = (database.uuid_literal(export_id), 0);
     for table in TABLES {
         let sql =
             format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table} WHERE batch_export_id = {export}");
@@ -293,8 +286,8 @@ async fn exports_from_before_the_upgrade_are_kept_and_can_be_deleted(database: T
     old.close().await.unwrap();
     let id = Uuid::from_u128(0x0190_f5fe_4e1a_7c3f_8a1b_2c3d_4e5f_6071);
     let (own, run) = (
-        literal(&database, id),
-        literal(&database, Uuid::from_u128(7)),
+        database.uuid_literal(id),
+        database.uuid_literal(Uuid::from_u128(7)),
     );
     for row in rows_of_before(&own, &run) {
         database.execute(&row).await.unwrap();
