@@ -1,13 +1,13 @@
 //! Runs, backfills and lines of deleted exports, which follow piece by piece.
 
 use super::claims::claim;
-use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, new_export};
+use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    BackfillRange, BackfillRoundRobin, Backfills, BatchExport, BatchExports, Catalog, Cleanup,
-    ExportLogFilter, ExportLogs, ExportPlanner, ExportRuns, ExportWriter, LogLevel, NewExportLog,
-    NewRun, Organizations, Projects, RunFilter, RunOutcome, RunProgress, RunStatus, UtcTime,
+    BackfillRoundRobin, Backfills, BatchExports, Catalog, Cleanup, ExportLogFilter, ExportLogs,
+    ExportPlanner, ExportRuns, LogLevel, NewExportLog, NewRun, Organizations, Projects, RunFilter,
+    RunOutcome, RunProgress, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -87,16 +87,6 @@ async fn delete(env: &TestEnv, id: Uuid) {
     deleted.await.unwrap();
 }
 
-async fn foreign(env: &TestEnv) -> BatchExport {
-    let writer = ExportWriter {
-        actor: &COMMAND_LINE,
-        place: env.foreign_place(),
-        ..env.writer()
-    };
-    let made = BatchExports::new(&env.fixture.catalog).create(writer, new_export());
-    made.await.unwrap().export
-}
-
 async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, place) = (&env.fixture.catalog, env.place());
@@ -144,11 +134,10 @@ async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database
 
 async fn nobody_claims_plans_or_counts_runs_of_a_deleted_export(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
-    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let catalog = &env.fixture.catalog;
     let (planner, runs) = (ExportPlanner::new(catalog), ExportRuns::new(catalog));
     let id = env.made().await.id;
-    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
-    let backfill = asked.await.unwrap().id;
+    let backfill = env.backfill(id).await;
     for (number, backfill_id) in [(0, None), (1, None), (0, Some(backfill))] {
         super::claims::begun(&env, id, backfill_id, number).await;
     }
@@ -214,7 +203,7 @@ async fn exports_are_deleted_with_their_project_and_their_organization_in_pieces
 ) {
     let env = TestEnv::open(&database).await;
     let (catalog, fixture) = (&env.fixture.catalog, &env.fixture);
-    let (own, other) = (env.made().await, foreign(&env).await);
+    let (own, other) = (env.made().await, env.foreign_export().await);
     for id in [own.id, other.id] {
         fill(&database, id, 2_500).await;
     }
