@@ -4,6 +4,7 @@ use super::postgres::{TestPostgres, execute};
 use crate::connect::{begin_write, end_maintenance};
 use crate::migrations::step_names;
 use crate::{Catalog, CatalogError};
+use sea_orm::prelude::Uuid;
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement,
 };
@@ -153,6 +154,15 @@ impl TestDatabase {
     #[must_use]
     pub fn is_sqlite(&self) -> bool {
         self.kind() == DatabaseKind::Sqlite
+    }
+
+    /// Literal of a UUID in SQL.
+    #[must_use]
+    pub fn uuid_literal(&self, id: Uuid) -> String {
+        match self.kind() {
+            DatabaseKind::Sqlite => format!("x'{}'", id.simple()),
+            DatabaseKind::Postgres => format!("'{id}'"),
+        }
     }
 
     /// Runs one statement, on a connection of its own.

@@ -2,7 +2,7 @@
 
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::leases::PERSONS_LEASE;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, Cleanup, Organizations,
     PersonStore, PersonUpdate, ProjectId, ProjectKeys, Projects,
@@ -26,10 +26,7 @@ const TABLES: [&str; 3] = ["persons", "person_distinct_ids", "groups"];
 
 /// Creates persons of a project, each with an id, a group, and a text of so many bytes.
 async fn fill(database: &TestDatabase, project_id: ProjectId, count: u64, bytes: usize) {
-    let id = match database.is_sqlite() {
-        true => "randomblob(16)",
-        false => "gen_random_uuid()",
-    };
+    let id = random_uuid(database);
     let text = "x".repeat(bytes);
     let numbers = format!(
         "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count})"
@@ -217,10 +214,7 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
 async fn persons_from_before_the_upgrade_are_kept_and_can_be_deleted(database: TestDatabase) {
     let old = database.open_before("m0038_deletions").await.unwrap();
     old.close().await.unwrap();
-    let organization = match database.is_sqlite() {
-        true => "x'0190f5fe4e1a7c3f8a1b2c3d4e5f6071'",
-        false => "'0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071'",
-    };
+    let organization = database.uuid_literal(Uuid::from_u128(1));
     for row in [
         format!(
             "INSERT INTO organizations (id, name, slug, created_at, updated_at, \
@@ -262,8 +256,7 @@ async fn old_log_entries_are_deleted_in_pieces_and_from_the_count(database: Test
     let fixture = Fixture::open(&database).await;
     let (catalog, here) = (&fixture.catalog, fixture.organization_id);
     assert_eq!(Cleanup::new(catalog).prune_activity(DAY).await.unwrap(), 0);
-    let numbers = millrace_catalog::testing::numbers(300);
-    let uuid = millrace_catalog::testing::random_uuid(&database);
+    let (numbers, uuid) = (numbers(300), random_uuid(&database));
     // Of two organizations and two scopes, and of none.
     let of = [
         "(SELECT id FROM organizations WHERE name <> 'Foreign')",

@@ -5,8 +5,8 @@ use super::{HOUR, TestEnv};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, Backfills, BatchExportRun, BatchExports, ExportLogFilter, ExportLogs,
-    ExportPlanner, ExportRuns, LogLevel, NewExportLog, RunFilter, RunOrder, RunStatus, UtcTime,
+    Backfills, BatchExportRun, BatchExports, ExportLogFilter, ExportLogs, ExportPlanner,
+    ExportRuns, LogLevel, NewExportLog, RunFilter, RunOrder, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -140,8 +140,7 @@ async fn runs_of_an_open_backfill_stay_and_an_ended_backfill_is_pruned_with_them
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let id = env.made().await.id;
-    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
-    let backfill = asked.await.unwrap().id;
+    let backfill = env.backfill(id).await;
     Backfills::new(catalog).plan(backfill, 3).await.unwrap();
     ended(&env, id, Some(backfill), &[RunStatus::Completed; 2]).await;
     ended(&env, id, None, &[RunStatus::Completed; 10]).await;

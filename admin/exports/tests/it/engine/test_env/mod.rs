@@ -1,5 +1,6 @@
 //! Test environment: a catalog with an export to files, and a ClickHouse with rows that arrive.
 
+mod backfills;
 mod organizations;
 mod pauses;
 mod waiting;
@@ -7,7 +8,7 @@ mod waiting;
 use async_trait::async_trait;
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, Backfills, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
+    Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
     DestinationType, ExportInterval, ExportPlace, NewBatchExport, NodeStarts, Nodes, ProjectId,
     Published, SecretKey, UtcTime, Watermarks,
 };
@@ -256,17 +257,6 @@ impl TestEnv {
 
     pub async fn runs(&self, export_id: Uuid) -> Vec<BatchExportRun> {
         self.runs_at(self.place, export_id).await
-    }
-
-    /// Starts a backfill; returns its id.
-    pub async fn backfill(&self, export_id: Uuid, start: Option<i64>, end: Option<i64>) -> Uuid {
-        let at = |micros: i64| UtcTime(NOW.0 + micros);
-        let range = millrace_catalog::BackfillRange {
-            start_at: start.map(at),
-            end_at: end.map(at),
-        };
-        let asked = Backfills::new(&self.catalog).start(&self.actor, self.place, export_id, range);
-        asked.await.unwrap().id
     }
 
     /// Advances the clock.

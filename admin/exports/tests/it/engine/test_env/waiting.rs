@@ -2,8 +2,7 @@
 
 use super::TestEnv;
 use millrace_catalog::{
-    Backfills, BatchExportBackfill, BatchExportRun, ExportLogFilter, ExportLogs, ExportPlace,
-    PageRequest, RunStatus,
+    Backfills, BatchExportRun, ExportLogFilter, ExportLogs, ExportPlace, PageRequest, RunStatus,
 };
 use millrace_exports::engine::Notice;
 use std::collections::BTreeSet;
@@ -130,12 +129,6 @@ impl TestEnv {
         };
         let ended = tokio::time::timeout(Duration::from_secs(120), ended).await;
         ended.expect("the backfill does not end")
-    }
-
-    /// Reads a backfill.
-    pub async fn backfill_of(&self, export_id: Uuid, id: Uuid) -> BatchExportBackfill {
-        let seen = Backfills::new(&self.catalog).get(self.place, export_id, id);
-        seen.await.unwrap().unwrap()
     }
 
     /// Waits for the first notice to administrators, which follows the end of a run; returns all
