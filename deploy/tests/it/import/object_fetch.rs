@@ -20,7 +20,7 @@ fn command(home: &Path, store: &Store, url: &str, args: &[&str]) -> Command {
 }
 
 pub fn fetch(home: &Path, store: &Store, url: &str, prefix: &str, more: &[&str]) -> Output {
-    let prefix = format!("{}://exports/{prefix}", store.scheme);
+    let prefix = format!("{}://{}/{prefix}", store.scheme, store.bucket);
     let args = [&["fetch", "objects", &prefix], more].concat();
     command(home, store, url, &args).output().unwrap()
 }
@@ -198,7 +198,7 @@ fn a_killed_fetch_resumes_within_an_unchanged_object() {
             let between = FaultyProxy::start(&store.url, "large.json");
             between.expect([ResponseFault::Stall(2_000_000)]);
             let home = TempDir::new().unwrap();
-            let prefix = format!("{}://exports/logs", store.scheme);
+            let prefix = format!("{}://{}/logs", store.scheme, store.bucket);
             let mut child = command(
                 home.path(),
                 &store,
