@@ -1,8 +1,8 @@
 //! Schema of a request's body: published in the document, and used to check bodies.
 
 use crate::control_characters::{NoControlCharacters, NoTagCharacters};
-use crate::timestamp;
 use jsonschema::{Draft, Validator};
+use millrace_catalog::UtcTime;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{ReplaceBoolSchemas, Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -95,7 +95,7 @@ fn compiled(marked: Value) -> Compiled {
     jsonschema::options()
         .with_draft(Draft::Draft202012)
         .should_validate_formats(true)
-        .with_format("date-time", |text: &str| timestamp::parse(text).is_some())
+        .with_format("date-time", |text: &str| UtcTime::parse(text).is_some())
         .build(&as_checked(marked))
         .map_err(|error| error.to_string())
 }

@@ -12,8 +12,6 @@ use millrace_catalog::{
     Projects, Scopes, Users, UtcTime,
 };
 use millrace_rows::{ProjectId, shown};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 /// Subcommand of `millrace keys`.
@@ -47,7 +45,7 @@ pub struct Create {
     scopes: Vec<String>,
     /// Expiry of the personal key, as in 2027-01-31T00:00:00Z
     #[arg(long, requires = "user", value_parser = time_of)]
-    expires_at: Option<OffsetDateTime>,
+    expires_at: Option<UtcTime>,
     /// Name of a new project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
@@ -93,7 +91,7 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
                     email: email.clone(),
                     label: create.label.clone(),
                     scopes: Scopes::parse(create.scopes.iter().map(String::as_str))?,
-                    expires_at: create.expires_at.map(UtcTime::from),
+                    expires_at: create.expires_at,
                     scoped_organizations: None,
                 },
             )
@@ -179,8 +177,12 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
         .await?
         .into_iter()
         .map(|key| {
-            let expires = key.expires_at.map_or_else(|| "never".to_owned(), day);
-            let used = key.last_used_at.map_or_else(|| "never".to_owned(), day);
+            let expires = key
+                .expires_at
+                .map_or_else(|| "never".to_owned(), UtcTime::day);
+            let used = key
+                .last_used_at
+                .map_or_else(|| "never".to_owned(), UtcTime::day);
             [
                 key.id.to_string(),
                 email_of(key.user_id),
@@ -232,12 +234,6 @@ async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Day of an instant.
-pub fn day(at: UtcTime) -> String {
-    at.to_datetime().date().to_string()
-}
-
-fn time_of(text: &str) -> Result<OffsetDateTime, String> {
-    OffsetDateTime::parse(text, &Rfc3339)
-        .map_err(|_| "give a time such as 2027-01-31T00:00:00Z".to_owned())
+fn time_of(text: &str) -> Result<UtcTime, String> {
+    UtcTime::from_rfc3339(text).ok_or_else(|| "give a time such as 2027-01-31T00:00:00Z".to_owned())
 }

@@ -92,7 +92,7 @@ fn row(member: Member) -> [String; 6] {
         name.trim().to_owned(),
         member.membership.level.number().to_string(),
         member.membership.level.to_string(),
-        super::keys::day(member.membership.joined_at),
+        member.membership.joined_at.day(),
         member.user.uuid.to_string(),
     ]
 }

@@ -144,7 +144,7 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
         [
             organization.id.to_string(),
             organization.name,
-            super::keys::day(organization.created_at),
+            organization.created_at.day(),
         ]
     });
     table::print(

@@ -6,6 +6,7 @@
 
 use crate::nodes::exports_watermark;
 use crate::server::{DEADLINE, Server, ask, eventually, get, on_own_ports, post, run};
+use millrace_rows::{Clock, SystemClock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -123,7 +124,7 @@ fn exports_go_with_the_real_time(clocked: &FakeClockServer) {
 }
 
 fn now_seconds() -> i64 {
-    time::OffsetDateTime::now_utc().unix_timestamp()
+    SystemClock.now().0 / 1_000_000
 }
 
 #[test]

