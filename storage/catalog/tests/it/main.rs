@@ -50,6 +50,7 @@ mod roles;
 mod schema;
 mod seed;
 mod signup;
+mod standby;
 mod test_env;
 mod unused_users;
 mod upgrade;
