@@ -29,6 +29,7 @@ mod fixture;
 mod historical_migrations;
 mod idempotency;
 mod import_quota;
+mod import_quota_batches;
 mod ingest_nodes;
 mod invites;
 mod limits;
