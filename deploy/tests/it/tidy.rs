@@ -231,6 +231,26 @@ fn failures_that_are_tried_again_are_logged_rarely() {
     }
 }
 
+/// Tests read their settings by `number_from_env` of `millrace_rows::testing`.
+#[test]
+fn the_environment_of_tests_is_read_in_one_place() {
+    // Put together, so that this file does not name it.
+    let reader = ["env::", "var("].concat();
+    let known = [
+        "storage/rows/src/testing/setting.rs",
+        // It knows no other crate.
+        "storage/log/tests/it/model.rs",
+        // Texts, which its own process is told.
+        "storage/embedded/src/testing.rs",
+    ];
+    let offenders: Vec<_> = files(".rs")
+        .into_iter()
+        .filter(|(name, text)| text.contains(&reader) && !known.contains(&name.as_str()))
+        .map(|(name, _)| name)
+        .collect();
+    assert_none("read these by `number_from_env`", &offenders);
+}
+
 #[test]
 fn unsafe_code_is_where_it_must_be_and_nowhere_else() {
     // The engine's C interface; and what takes a processor feature that is asked for at run time.

@@ -12,6 +12,7 @@ use millrace_import::plan::Plan;
 use millrace_import::reject::Reject;
 use millrace_import::staging::{LoadFolder, Staging};
 use millrace_import::stats::StageStats;
+use millrace_rows::testing::number_from_env;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -370,17 +371,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Number of orders: that of `MILLRACE_RESEND_CASES`, or twelve.
-#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
-fn cases_count() -> u32 {
-    let count = std::env::var("MILLRACE_RESEND_CASES");
-    count.map_or(12, |count| count.parse().unwrap())
-}
-
 #[test]
 fn counts_are_right_after_loads_mends_and_resends_in_any_order() {
     let mut runner = TestRunner::new(ProptestConfig {
-        cases: cases_count(),
+        cases: number_from_env("MILLRACE_RESEND_CASES", 12),
         failure_persistence: None,
         ..ProptestConfig::default()
     });
