@@ -70,22 +70,6 @@ fn files_stay_small() {
     assert_none("split these by concept", &offenders);
 }
 
-/// `make test` runs no doc tests: to look for them in every crate takes minutes.
-#[test]
-fn no_block_of_code_in_documentation_would_be_a_test() {
-    let mut offenders = Vec::new();
-    for (name, text) in files(".rs") {
-        let fences = text.lines().map(str::trim).filter_map(|line| {
-            let inner = line.strip_prefix("//! ```");
-            inner.or_else(|| line.strip_prefix("/// ```"))
-        });
-        // The second one of each pair ends the block.
-        let kinds = fences.step_by(2).filter(|kind| *kind != "text");
-        offenders.extend(kinds.map(|kind| format!("{name}: ```{kind}")));
-    }
-    assert_none("mark these blocks as `text`", &offenders);
-}
-
 #[test]
 fn nothing_is_unfinished_or_skipped() {
     // Put together, so that this file does not name them.
