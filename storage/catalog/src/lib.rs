@@ -86,6 +86,7 @@ mod random;
 mod roles;
 mod scopes;
 mod secrets;
+mod stale_sessions;
 mod stored_json;
 #[cfg(feature = "testing")]
 pub mod testing;

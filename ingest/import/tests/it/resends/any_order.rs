@@ -1,6 +1,7 @@
 //! Loads, corrections and resends in any order, with kills.
 
 use super::TestEnv;
+use millrace_rows::testing::number_from_env;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::path::Path;
@@ -44,17 +45,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Number of orders: that of `MILLRACE_RESEND_CASES`, or twelve.
-#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
-fn cases_count() -> u32 {
-    let count = std::env::var("MILLRACE_RESEND_CASES");
-    count.map_or(12, |count| count.parse().unwrap())
-}
-
 #[test]
 fn counts_are_right_after_loads_mends_and_resends_in_any_order() {
     let mut runner = TestRunner::new(ProptestConfig {
-        cases: cases_count(),
+        cases: number_from_env("MILLRACE_RESEND_CASES", 12),
         failure_persistence: None,
         ..ProptestConfig::default()
     });

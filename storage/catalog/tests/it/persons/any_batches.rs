@@ -7,6 +7,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ApplyOptions, Catalog, PersonProgress, PersonStore, PersonUpdate, ProjectId,
 };
+use millrace_rows::testing::number_from_env;
 use millrace_rows::{Micros, UpdateKind};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -97,13 +98,6 @@ fn any_mode() -> impl Strategy<Value = (usize, BatchMode)> {
     (1..12_usize, mode)
 }
 
-/// Number of cases: those of `MILLRACE_PERSON_CASES`, or 20.
-#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
-fn cases_count() -> u32 {
-    let count = std::env::var("MILLRACE_PERSON_CASES");
-    count.map_or(20, |count| count.parse().unwrap())
-}
-
 async fn any_updates_in_any_batches_give_the_models_result(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let project_ids = [
@@ -115,7 +109,7 @@ async fn any_updates_in_any_batches_give_the_models_result(database: TestDatabas
     let cases = prop::collection::vec(any_update(), 1..80);
     let ids_max = prop::option::of(1..4_u64);
     let cases = (cases, prop::collection::vec(any_mode(), 8), ids_max);
-    let mut runner = TestRunner::new(Config::with_cases(cases_count()));
+    let mut runner = TestRunner::new(Config::with_cases(number_from_env("MILLRACE_PERSON_CASES", 20)));
     let model = RefCell::new(Model::default());
     let (case_number, number) = (Cell::new(0), Cell::new(0));
     let outcome = runner.run(&cases, |(mut updates, modes, merged_ids_max)| {

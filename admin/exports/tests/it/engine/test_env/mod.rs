@@ -38,13 +38,6 @@ pub const CLAIM: Duration = Duration::from_secs(2);
 /// Node that rows arrive at.
 const NODE: &str = "node";
 
-/// Number in an environment variable, which lengthens a test.
-#[expect(clippy::disallowed_methods, reason = "how long to torture")]
-pub fn number(variable: &str, default: i64) -> i64 {
-    let text = std::env::var(variable).ok();
-    text.map_or(default, |text| text.parse().unwrap())
-}
-
 pub struct TestEnv {
     pub catalog: Catalog,
     pub clock: TestClock,

@@ -1,20 +1,24 @@
 //! Renews the quota leases of a node with the catalog: every second, and for requests that wait.
 
+mod batch;
+
 use super::lease::{Cause, QuotaLease};
 use super::project::Project;
 use super::refusal::{CatalogDecision, ImportRefusal};
 use crate::metrics;
-use millrace_catalog::{Catalog, ImportQuotas, LeaseDecision, LeaseReport};
+use millrace_catalog::{
+    Catalog, CatalogError, ChangeError, ImportQuotas, LeaseDecision, LeaseReport,
+};
 use millrace_pipeline::ImportReservation;
 use millrace_rows::{Clock, ProjectId, RareLog};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify, OnceCell, Semaphore, watch};
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior, timeout};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, timeout, timeout_at};
 use uuid::Uuid;
 
 /// Interval in which the catalog is told what was counted.
@@ -73,9 +77,34 @@ impl RunningImportQuota {
 pub struct LeasedProject {
     pub project: Project,
     /// Locked while the catalog is asked, so that requests queue up.
-    pub lease: Mutex<QuotaLease>,
+    pub lease: Arc<Mutex<QuotaLease>>,
     /// Permits to wait for the catalog.
     waiters: Arc<Semaphore>,
+}
+
+/// Reason why the catalog did not answer.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    /// It answers nothing at the moment.
+    #[error("{0}")]
+    Unavailable(String),
+    /// It failed, maybe because of one project.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<ChangeError> for AskError {
+    fn from(error: ChangeError) -> Self {
+        let reason = error.to_string();
+        match error {
+            ChangeError::Catalog(
+                CatalogError::Unreachable { .. }
+                | CatalogError::Locked { .. }
+                | CatalogError::Full { .. },
+            ) => Self::Unavailable(reason),
+            _ => Self::Failed(reason),
+        }
+    }
 }
 
 /// Lease renewer of this node, with the projects that imported something since the start.
@@ -89,6 +118,8 @@ pub struct LeaseRenewer {
     started: OnceCell<()>,
     calls: Semaphore,
     projects: RwLock<BTreeMap<ProjectId, Arc<LeasedProject>>>,
+    /// Position of the project that the next renewal of all begins with, counted round.
+    turn: AtomicUsize,
     /// Notified when a lease is nearly used up.
     refill: Notify,
     failures: RareLog,
@@ -123,6 +154,7 @@ impl LeaseRenewer {
             started: OnceCell::new(),
             calls: Semaphore::new(CALLS_MAX),
             projects: RwLock::default(),
+            turn: AtomicUsize::default(),
             refill: Notify::default(),
             failures: RareLog::default(),
             has_failed: AtomicBool::default(),
@@ -145,7 +177,7 @@ impl LeaseRenewer {
         let new = || {
             Arc::new(LeasedProject {
                 project: Project::new(id, Arc::clone(&self.clock)),
-                lease: Mutex::new(QuotaLease::new()),
+                lease: Arc::new(Mutex::new(QuotaLease::new())),
                 waiters: Arc::new(Semaphore::new(WAITERS_MAX)),
             })
         };
@@ -224,61 +256,65 @@ impl LeaseRenewer {
         }
     }
 
-    /// Renews the leases of all projects; returns the events that this node holds.
-    async fn renew_all(self: &Arc<Self>, cause: Cause) -> i64 {
-        let projects: Vec<_> = {
-            let known = self.projects.read().unwrap_or_else(PoisonError::into_inner);
-            known.values().cloned().collect()
-        };
-        let mut renewals = JoinSet::new();
-        for leased in projects {
-            let renewer = Arc::clone(self);
-            renewals.spawn(async move {
-                let mut lease = leased.lease.lock().await;
-                renewer.renew(&leased.project, &mut lease, cause).await;
-                lease.held(&leased.project)
-            });
-        }
-        renewals.join_all().await.into_iter().sum()
-    }
-
     /// Renews the lease of a project, if there is anything to report.
     async fn renew(&self, project: &Project, lease: &mut QuotaLease, cause: Cause) {
         let Some(lease_report) = lease.report(project, cause) else {
             return;
         };
-        match self.ask(project.id, lease_report).await {
-            Ok(decision) => {
-                // A project whose reports are answered all the time says nothing about the others.
-                if lease.note_answer(true) && self.failures.clear() {
-                    tracing::info!(project_id = %project.id, "imports are accepted and counted again");
-                }
-                lease.apply(project, lease_report, decision);
-            }
-            Err(reason) => {
-                // Requests that wait are refused, and try again later.
-                project.note(CatalogDecision::new(None));
-                lease.note_answer(false);
-                self.failed(&reason);
-            }
+        let deadline = Instant::now() + CATALOG_TIMEOUT;
+        self.report(project, lease, lease_report, deadline).await;
+    }
+
+    async fn report(
+        &self,
+        project: &Project,
+        lease: &mut QuotaLease,
+        lease_report: LeaseReport,
+        deadline: Instant,
+    ) {
+        let quotas = ImportQuotas::new(&self.catalog);
+        let renewed = quotas.renew_lease(self.holder, project.id, lease_report);
+        match self.ask(renewed, deadline).await {
+            Ok(decision) => self.answered(project, lease, lease_report, decision),
+            Err(error) => self.unanswered(project, lease, &error.to_string()),
         }
     }
 
-    async fn ask(
+    fn answered(
         &self,
-        id: ProjectId,
+        project: &Project,
+        lease: &mut QuotaLease,
         lease_report: LeaseReport,
-    ) -> Result<Option<LeaseDecision>, String> {
+        decision: Option<LeaseDecision>,
+    ) {
+        // A project whose reports are answered all the time says nothing about the others.
+        if lease.note_answer(true) && self.failures.clear() {
+            tracing::info!(project_id = %project.id, "imports are accepted and counted again");
+        }
+        lease.apply(project, lease_report, decision);
+    }
+
+    fn unanswered(&self, project: &Project, lease: &mut QuotaLease, reason: &str) {
+        // Requests that wait are refused, and try again later.
+        project.note(CatalogDecision::new(None));
+        lease.note_answer(false);
+        self.failed(reason);
+    }
+
+    /// Asks the catalog once there is a permit, until a time.
+    async fn ask<T>(
+        &self,
+        question: impl Future<Output = Result<T, ChangeError>>,
+        deadline: Instant,
+    ) -> Result<T, AskError> {
         let asked = async {
             // It is never closed.
             let _permit = self.calls.acquire().await;
-            self.begin().await?;
-            let renewed =
-                ImportQuotas::new(&self.catalog).renew_lease(self.holder, id, lease_report);
-            renewed.await.map_err(|error| error.to_string())
+            self.begin().await.map_err(AskError::Unavailable)?;
+            question.await.map_err(AskError::from)
         };
-        let answer = timeout(CATALOG_TIMEOUT, asked).await;
-        answer.unwrap_or_else(|_| Err("it does not answer".to_owned()))
+        let silent = |_| Err(AskError::Unavailable("it does not answer".to_owned()));
+        timeout_at(deadline, asked).await.unwrap_or_else(silent)
     }
 
     /// Tells the catalog of this start, once.

@@ -1,4 +1,4 @@
-//! Decodes rows for tests like ClickHouse, by code of its own.
+//! Decodes rows for tests like ClickHouse, by code of its own; and reads settings of tests.
 
 #![allow(
     clippy::expect_used,
@@ -6,6 +6,10 @@
     clippy::missing_panics_doc,
     reason = "for tests, where a row that cannot be read is a failure"
 )]
+
+mod setting;
+
+pub use setting::number_from_env;
 
 use crate::Micros;
 use uuid::Uuid;
