@@ -60,7 +60,7 @@ pub struct Create {
     /// Replace the key of the project; the old key is rejected at once
     #[arg(long, requires = "project_id")]
     rotate: bool,
-    /// Value of the new project key, to take over SDKs that have it already
+    /// Value of the new project key, for SDKs that have it already
     #[arg(long, conflicts_with = "user", value_name = "KEY")]
     key: Option<String>,
 }

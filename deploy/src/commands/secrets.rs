@@ -10,15 +10,15 @@ use millrace_catalog::{BatchExports, SecretKey};
 /// Subcommand of `millrace secrets`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Encrypt all secrets with another key; servers may run
+    /// Encrypt all secrets with another key; servers may run meanwhile
     ///
-    /// Without secret_key a new key is made in the data folder, and the servers on this folder use
-    /// it at once; servers on other folders with a copy of secret.key need a new copy. The old key
-    /// stays in the file until the next rotation: to remove a key that others may know, rotate
-    /// twice.
+    /// Without the setting secret_key a new key is created in the data folder. Servers on this
+    /// folder use the new key at once; servers on other folders with a copy of secret.key need a
+    /// new copy. The old key stays in the file until the next rotation: to remove a key that others
+    /// may know, rotate twice.
     ///
     /// With secret_key: first restart all servers of this catalog with the new key, a comma and the
-    /// old key; then run this command with the same setting; then remove the old key from the
+    /// old key. Then run this command with the same setting, and remove the old key from the
     /// setting. Exports wait at servers that do not have the new key yet.
     Rotate,
 }

@@ -34,10 +34,10 @@ pub struct Arguments {
     /// Files that are read in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_files: u8,
-    /// Most requests in parallel; fewer when the server is busy
+    /// Largest number of requests in parallel; fewer when the server is busy
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_requests: u8,
-    /// Most events of a request
+    /// Largest number of events in a request
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u16).range(1..=50_000))]
     request_events: u16,
     /// Bytes of a chunk, whose progress is recorded as a whole

@@ -37,7 +37,7 @@ pub struct EventSelection {
     /// Only events that were not sent again yet
     #[arg(long)]
     unsent: bool,
-    /// Limit of events; the newest are taken
+    /// Largest number of events; the newest are chosen
     #[arg(long = "limit", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     rows_max: u32,
 }
