@@ -35,8 +35,8 @@ pub enum CatalogError {
     },
     /// There is no catalog where one was expected.
     #[error(
-        "there is no catalog at {location}; give the data folder or the database URL of a server, whose \
-         first start makes it (in PostgreSQL `millrace migrate` does, too)"
+        "there is no catalog at {location}; give the data folder or the database URL of a server, \
+         whose first start creates it (in PostgreSQL `millrace migrate` does, too)"
     )]
     Missing {
         /// Path of the file, or server and database.

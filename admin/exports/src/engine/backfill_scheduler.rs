@@ -305,7 +305,7 @@ mod tests {
             (limit(), 2, Some("ask for a shorter range")),
             (limit(), 3, Some("ask for a shorter range")),
             (PlanError::Panicked(Panicked), 1, None),
-            (PlanError::Panicked(Panicked), 2, Some("error of its own")),
+            (PlanError::Panicked(Panicked), 2, Some("because of a bug")),
         ];
         for (error, limits_before, expected) in table {
             let reason = reason_to_give_up(&error, limits_before);

@@ -145,8 +145,8 @@ pub(super) const GCS: DestinationSpec = DestinationSpec {
         text(
             "service_account_key",
             r#"{"type": "service_account", "private_key_id": "0123abcd", "private_key": "-----BEGIN PRIVATE KEY-----\nMIIE…\n-----END PRIVATE KEY-----\n", "client_email": "exports@my-project.iam.gserviceaccount.com", "token_uri": "https://oauth2.googleapis.com/token"}"#,
-            "Key of a service account: the whole JSON file that Google makes, as a text. It has `client_email`, \
-             `private_key` and `private_key_id`.",
+            "Key of a service account: the whole JSON file that Google creates, as a text. It has \
+             `client_email`, `private_key` and `private_key_id`.",
         )
         .of(FieldKind::ServiceAccount)
         .secret()
@@ -156,8 +156,9 @@ pub(super) const GCS: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const FILE_SYSTEM: DestinationSpec = DestinationSpec {
-    about: "Files on the server that runs exports, in the folder that its operator names (`export_root`), below one \
-            that has the organization's id for its name. Without that setting there are no such exports.",
+    about: "Files on the server that runs exports, in a folder named by the organization's id \
+            below the operator's folder (`export_root`). Without that setting there are no exports \
+            to files.",
     needs: &[],
     own: &[text(
         "path",

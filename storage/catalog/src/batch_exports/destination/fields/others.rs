@@ -44,7 +44,8 @@ pub(super) const HTTP: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const NO_OP: DestinationSpec = DestinationSpec {
-    about: "Nothing is sent: runs are made and their rows counted, to try an interval or a query.",
+    about: "Nothing is sent: runs are created and their rows counted, to try an interval or a \
+            query.",
     needs: &[],
     own: &[text("arg", "try", "A note of yours.").with_default(Sample::Text(""))],
     shared: &[],

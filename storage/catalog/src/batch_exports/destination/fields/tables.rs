@@ -50,9 +50,10 @@ const fn port(default: i64) -> DestinationField {
 }
 
 pub(super) const POSTGRES: DestinationSpec = DestinationSpec {
-    about: "Rows of a table in PostgreSQL, upserted by `uuid`; persons by project and distinct id. The user may make \
-            tables in the schema. Give the server's own port, or a pooler's that keeps sessions: PgBouncer with \
-            `pool_mode = transaction` does not do.",
+    about: "Rows of a table in PostgreSQL, upserted by `uuid`; persons by project and distinct id. \
+            The user needs the right to create tables in the schema. Give the server's own port, \
+            or a pooler's that keeps sessions: PgBouncer with `pool_mode = transaction` does not \
+            work.",
     needs: &[],
     own: &[
         USER,
@@ -68,8 +69,8 @@ pub(super) const POSTGRES: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const REDSHIFT: DestinationSpec = DestinationSpec {
-    about: "Rows of a table in Amazon Redshift, by `uuid`; persons by project and distinct id. The user may make \
-            tables in the schema.",
+    about: "Rows of a table in Amazon Redshift, by `uuid`; persons by project and distinct id. The \
+            user needs the right to create tables in the schema.",
     needs: &[],
     own: &[
         USER,
@@ -215,8 +216,8 @@ pub(super) const BIG_QUERY: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const DATABRICKS: DestinationSpec = DestinationSpec {
-    about: "Rows of a table in Databricks, merged by `uuid`, by a SQL warehouse. A service principal gets in by OAuth; \
-            it may make tables in the schema.",
+    about: "Rows of a table in Databricks, merged by `uuid`, by a SQL warehouse. A service \
+            principal logs in by OAuth; it needs the right to create tables in the schema.",
     needs: &[
         with("client_id", "client_secret"),
         with("client_secret", "client_id"),
@@ -269,7 +270,7 @@ pub(super) const DATABRICKS: DestinationSpec = DestinationSpec {
         text(
             "integration",
             "1",
-            "Kept for clients that send it; nothing is made of it.",
+            "Kept for clients that send it; it has no effect.",
         ),
     ],
     shared: &[],
