@@ -81,8 +81,8 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
     if let Some(email) = &create.user {
         if Users::new(catalog).by_email(email).await?.is_none() {
             bail!(
-                "there is no user {email:?}; `millrace invites create --email {}` makes a link with which \
-                 they become one",
+                "there is no user {email:?}; `millrace invites create --email {}` creates a link \
+                 to invite them",
                 shown(email)
             );
         }
@@ -99,7 +99,7 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
             )
             .await?;
         output::print(&format!(
-            "{}\n\nIt is shown this once. Its id is {}.",
+            "{}\n\nThe key is not shown again. Its id is {}.",
             created.value.expose(),
             created.record.id
         ));

@@ -121,7 +121,7 @@ async fn remove(catalog: &Catalog, member: &MemberArguments) -> anyhow::Result<(
         .remove(&actor, id, member.user.uuid)
         .await?;
     let email = shown(&member.user.email);
-    output::print(&format!("{email} is a member no more."));
+    output::print(&format!("{email} is not a member any more."));
     Ok(())
 }
 

@@ -32,14 +32,14 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     let next = match &config.secret_key {
         Some(key) => {
             reseal(config, key)?;
-            "Take the older keys out of secret_key where all servers have the new one."
+            "Remove the older keys from secret_key once all servers have the new one."
         }
         None => {
             // The catalog must open before the key changes.
             connect::with_catalog(config, async |_| Ok(()))?;
             secret_key::rotate(&config.data_dir, |key| reseal(config, key))?;
-            "Servers on this data folder use it; give a copy of secret.key to those on others. \
-             The key before stays in it until the next rotation."
+            "Servers on this data folder use the new key; copy secret.key to servers on other \
+             folders. The previous key stays in secret.key until the next rotation."
         }
     };
     output::print(next);
@@ -50,7 +50,7 @@ fn reseal(config: &Config, key: &SecretKey) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| {
         let count = BatchExports::new(catalog).reseal(key).await?;
         output::print(&format!(
-            "The secrets of {} have another key.",
+            "The secrets of {} are encrypted with the new key.",
             counted(count as u64, "export")
         ));
         Ok(())

@@ -157,7 +157,7 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
     }
     let generated = match sum.generated.total() {
         0 => String::new(),
-        count => format!(" (and {count} that the mapping made of them)"),
+        count => format!(" (and {count} that the mapping created from them)"),
     };
     output::print(&format!(
         "{}: {} accepted{generated}, {} skipped, {} rejected. This time {} in {:.1} s.",
@@ -170,7 +170,7 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
     ));
     if outcome.left_out > 0 {
         output::print(&format!(
-            "Left out, as a resend brought them in before: {}.",
+            "Omitted, as an earlier resend imported them: {}.",
             counted(outcome.left_out, "record")
         ));
     }

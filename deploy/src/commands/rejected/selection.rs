@@ -179,7 +179,7 @@ pub(super) fn print_limit_hint(
     let all = count(config, &selection.filter())?;
     if all > found as u64 {
         output::print(&format!(
-            "These are the newest of {}; --limit {all} takes all.",
+            "These are the newest of {}; --limit {all} shows all.",
             counted(all, "refused event")
         ));
         print_counts(config, selection)?;
