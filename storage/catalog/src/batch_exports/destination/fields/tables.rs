@@ -34,7 +34,7 @@ const SELF_SIGNED: DestinationField = field(
     "has_self_signed_cert",
     FieldKind::Boolean,
     Sample::Boolean(true),
-    "Whether the server's certificate is taken though no authority vouches for it.",
+    "Whether a certificate of the server is accepted that no authority vouches for.",
 )
 .with_default(Sample::Boolean(false));
 
@@ -100,8 +100,9 @@ pub(super) const REDSHIFT: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const SNOWFLAKE: DestinationSpec = DestinationSpec {
-    about: "Rows of a table in Snowflake, merged by `uuid`, by its SQL API. That takes a key pair, or a programmatic \
-            access token as the `password`; it takes no passwords of users.",
+    about: "Rows of a table in Snowflake, merged by `uuid`, by its SQL API. The API accepts a key \
+            pair, or a programmatic access token as the `password`; it accepts no passwords of \
+            users.",
     needs: &[
         when("authentication_type", "password", "password"),
         when("authentication_type", "keypair", "private_key"),
@@ -131,7 +132,7 @@ pub(super) const SNOWFLAKE: DestinationSpec = DestinationSpec {
         text(
             "authentication_type",
             "keypair",
-            "How the user gets in: `password` needs `password`, `keypair` needs `private_key`.",
+            "How the user logs in: `password` needs `password`, `keypair` needs `private_key`.",
         )
         .of(FieldKind::Choice(&["password", "keypair"]))
         .with_default(Sample::Text("password"))
@@ -152,7 +153,7 @@ pub(super) const SNOWFLAKE: DestinationSpec = DestinationSpec {
         text(
             "private_key_passphrase",
             "correct horse",
-            "What the key is encrypted with, if it is.",
+            "Passphrase of the key, if the key is encrypted.",
         )
         .secret()
         .shown(),
@@ -166,8 +167,9 @@ pub(super) const SNOWFLAKE: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const BIG_QUERY: DestinationSpec = DestinationSpec {
-    about: "Rows of a table in BigQuery, merged by `uuid`. The service account needs the roles BigQuery Data Editor \
-            for the dataset and BigQuery Job User; its fields are those of the JSON key that Google makes.",
+    about: "Rows of a table in BigQuery, merged by `uuid`. The service account needs the roles \
+            BigQuery Data Editor for the dataset and BigQuery Job User; its fields are those of \
+            the JSON key that Google creates.",
     needs: &[],
     own: &[
         text("project_id", "my-project", "Project that the dataset is in.").required(),
@@ -191,7 +193,7 @@ pub(super) const BIG_QUERY: DestinationSpec = DestinationSpec {
         text(
             "token_uri",
             "https://oauth2.googleapis.com/token",
-            "URL that tokens are asked for at.",
+            "URL that tokens are requested from.",
         )
         .of(FieldKind::Url)
         .required()
@@ -256,7 +258,7 @@ pub(super) const DATABRICKS: DestinationSpec = DestinationSpec {
         text(
             "client_secret",
             "dose0123456789abcdef0123456789abcdef",
-            "Its OAuth secret.",
+            "OAuth secret of the service principal.",
         )
         .secret()
         .shown(),
