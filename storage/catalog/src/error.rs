@@ -133,7 +133,8 @@ pub enum CatalogError {
     },
     /// The interval in an export's row is none: another program wrote it, or a newer version.
     #[error(
-        "the export {export_id} has the interval {interval:?} in the catalog, which is none; give it another one"
+        "the export {export_id} has the interval {interval:?} in the catalog, which is not valid; \
+         give the export another one"
     )]
     WrongInterval {
         /// Export that is left alone until its interval is corrected.

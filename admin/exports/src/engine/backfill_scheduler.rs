@@ -257,8 +257,9 @@ fn reason_to_give_up(error: &PlanError, limits_before: u32) -> Option<String> {
         }
         // A backfill keeps the interval that it was asked for with.
         PlanError::Catalog(CatalogError::WrongInterval { interval, .. }) => Some(format!(
-            "The backfill was asked for with the interval {interval:?}, which this version does not know. Change the \
-             export's interval, and ask for the backfill again: {IntervalError}."
+            "The backfill was requested with the interval {interval:?}, which this version does \
+             not know. Change the export's interval, and request the backfill again: \
+             {IntervalError}."
         )),
         PlanError::SearchLimit(_) | PlanError::Panicked(_) if limits_before + 1 >= SEARCHES_MAX => {
             Some(error.to_string())
