@@ -58,7 +58,7 @@ pub struct Create {
     /// Replace the key of the project; the old key is rejected at once
     #[arg(long, requires = "project_id")]
     rotate: bool,
-    /// Value of the new project key, to take over SDKs that have it already
+    /// Value of the new project key, for SDKs that have it already
     #[arg(long, conflicts_with = "user", value_name = "KEY")]
     key: Option<String>,
 }
@@ -79,8 +79,8 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
     if let Some(email) = &create.user {
         if Users::new(catalog).by_email(email).await?.is_none() {
             bail!(
-                "there is no user {email:?}; `millrace invites create --email {}` makes a link with which \
-                 they become one",
+                "there is no user {email:?}; `millrace invites create --email {}` creates a link \
+                 to invite them",
                 shown(email)
             );
         }
@@ -97,7 +97,7 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
             )
             .await?;
         output::print(&format!(
-            "{}\n\nIt is shown this once. Its id is {}.",
+            "{}\n\nThe key is not shown again. Its id is {}.",
             created.value.expose(),
             created.record.id
         ));

@@ -23,7 +23,7 @@ pub enum Command {
         #[command(flatten)]
         organization: OrganizationArgument,
     },
-    /// Give a member another level; the last owner stays one
+    /// Change the level of a member; the last owner stays an owner
     SetLevel {
         /// Member
         #[command(flatten)]
@@ -32,7 +32,7 @@ pub enum Command {
         #[arg(long, value_parser = level_of)]
         level: Level,
     },
-    /// Remove a member from an organization; the last owner stays
+    /// Remove a member from an organization; the last owner cannot be removed
     Remove {
         /// Member
         #[command(flatten)]
@@ -121,7 +121,7 @@ async fn remove(catalog: &Catalog, member: &MemberArguments) -> anyhow::Result<(
         .remove(&actor, id, member.user.uuid)
         .await?;
     let email = shown(&member.user.email);
-    output::print(&format!("{email} is a member no more."));
+    output::print(&format!("{email} is not a member any more."));
     Ok(())
 }
 

@@ -288,8 +288,9 @@ impl Publisher {
             // The node was deregistered while it lives: windows may have run that it wrote into.
             Published::Unknown => tracing::error!(
                 node = name,
-                "the catalog has forgotten this node, or stopped it, though it runs; it registers again. \
-                 Events that it took meanwhile may be missing from exports: run a backfill for that time"
+                "the catalog has forgotten this node, or stopped it, though it runs; it registers \
+                 again. Events that it accepted meanwhile may be missing from exports: run a \
+                 backfill for that time"
             ),
         }
         self.register_again().await?;

@@ -47,7 +47,7 @@ pub(crate) fn must_be_plain(field: &'static str, text: &str) -> Result<(), Chang
         return Ok(());
     };
     let detail = format!(
-        "This holds U+{:04X}, a control character, which is not shown as it is written. Leave it out.",
+        "This holds U+{:04X}, a control character, which is not shown as it is written. Omit it.",
         u32::from(found)
     );
     Err(ChangeError::invalid(field, "invalid_input", detail))

@@ -36,7 +36,7 @@ pub struct EventSelection {
     /// Only events that were not sent again yet
     #[arg(long)]
     unsent: bool,
-    /// Limit of events; the newest are taken
+    /// Largest number of events; the newest are chosen
     #[arg(long = "limit", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     rows_max: u32,
 }
@@ -178,7 +178,7 @@ pub(super) fn print_limit_hint(
     let all = count(config, &selection.filter())?;
     if all > found as u64 {
         output::print(&format!(
-            "These are the newest of {}; --limit {all} takes all.",
+            "These are the newest of {}; --limit {all} shows all.",
             counted(all, "refused event")
         ));
         print_counts(config, selection)?;

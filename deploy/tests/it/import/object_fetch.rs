@@ -332,7 +332,7 @@ fn a_failed_fetch_from_a_store_prints_its_reason_and_advice() {
         ),
         (
             wrong(&s3s, &[], &[], "ftp://exports/logs"),
-            "ftp:// is none of the object stores",
+            "ftp:// is not a known object store",
         ),
         (
             wrong(&s3s, &[], &[], "exports/logs"),

@@ -154,7 +154,7 @@ async fn an_empty_backfill_has_a_reason(database: TestDatabase) {
     let _process = env.start();
     for (id, words) in [
         (young, "had arrived by"),
-        (later, "nothing that the export takes arrived from"),
+        (later, "no rows that the export selects arrived from"),
     ] {
         let ended = env.backfill_ended(export.id, id).await;
         let backfill = env.backfill_of(export.id, id).await;

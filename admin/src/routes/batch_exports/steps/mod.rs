@@ -30,7 +30,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .about("Test a destination")
             .note(
                 "The steps run in order until one fails; those after it have no result, but what \
-                             was written is deleted all the same. Nothing is stored.",
+                             was written is deleted in any case. Nothing is stored.",
             )
             .scopes(&WRITE)
             .feature(FEATURE)

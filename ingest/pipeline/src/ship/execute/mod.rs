@@ -230,8 +230,8 @@ impl<K: Sink> InsertContext<K> {
         error: InsertError,
     ) -> InsertResult {
         let reason = format!(
-            "this version does not know the table {}, so that it cannot look for rows of which nobody proves that \
-             they were stored; look for them before you insert them, and have whatever stands before ClickHouse pass \
+            "this version does not know the table {}, and cannot look up whether these rows are \
+             stored. Look for them before you insert them. Let the proxy before ClickHouse pass \
              X-ClickHouse-Query-Id on, or start a version that knows the table ({error})",
             batch.key.table_name()
         );
