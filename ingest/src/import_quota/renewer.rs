@@ -6,6 +6,7 @@ use super::refusal::{CatalogDecision, ImportRefusal};
 use crate::metrics;
 use millrace_catalog::{Catalog, ImportQuotas, LeaseDecision, LeaseReport};
 use millrace_pipeline::ImportReservation;
+use millrace_pipeline::panic_point::{PanicPoint, pass};
 use millrace_rows::{Clock, ProjectId, RareLog};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -212,6 +213,7 @@ impl LeaseRenewer {
                 self.failed(&reason);
             }
             metrics::historical_held(self.renew_all(cause).await);
+            pass(PanicPoint::LeasesRenewed);
         }
         self.has_failed.store(false, Ordering::Relaxed);
         self.is_stopping.store(true, Ordering::Release);
