@@ -10,6 +10,7 @@ use millrace_catalog::{
     Catalog, CatalogError, ChangeError, ImportQuotas, LeaseDecision, LeaseReport,
 };
 use millrace_pipeline::ImportReservation;
+use millrace_pipeline::panic_point::{PanicPoint, pass};
 use millrace_rows::{Clock, ProjectId, RareLog};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -244,6 +245,7 @@ impl LeaseRenewer {
                 self.failed(&reason);
             }
             metrics::historical_held(self.renew_all(cause).await);
+            pass(PanicPoint::LeasesRenewed);
         }
         self.has_failed.store(false, Ordering::Relaxed);
         self.is_stopping.store(true, Ordering::Release);

@@ -80,6 +80,7 @@ impl<K: Sink> InsertContext<K> {
             body: &payload,
             boot_id: batch.boot_id,
             in_doubt: batch.in_doubt,
+            is_part: batch.is_part,
             history: FailureHistory::new(batch.is_part, stage),
             stored_counts: &self.stored_counts,
             stage,

@@ -133,7 +133,7 @@ fn insert_context<K>(log: &Log, sink: K, dead_letters: &Path) -> InsertContext<K
         prefix: "node-live".to_owned(),
         log: log.handle(),
         sink,
-        dead_letters: DeadLetters::new(dead_letters),
+        dead_letters: DeadLetters::new(dead_letters, 0),
         retries: Retries::new(1).0,
         stored_counts: StoredCounts::default(),
         damaged_places: DamagedPlaces::default(),
