@@ -109,7 +109,10 @@ async fn any_updates_in_any_batches_give_the_models_result(database: TestDatabas
     let cases = prop::collection::vec(any_update(), 1..80);
     let ids_max = prop::option::of(1..4_u64);
     let cases = (cases, prop::collection::vec(any_mode(), 8), ids_max);
-    let mut runner = TestRunner::new(Config::with_cases(number_from_env("MILLRACE_PERSON_CASES", 20)));
+    let mut runner = TestRunner::new(Config::with_cases(number_from_env(
+        "MILLRACE_PERSON_CASES",
+        20,
+    )));
     let model = RefCell::new(Model::default());
     let (case_number, number) = (Cell::new(0), Cell::new(0));
     let outcome = runner.run(&cases, |(mut updates, modes, merged_ids_max)| {
