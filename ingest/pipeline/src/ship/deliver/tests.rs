@@ -93,8 +93,11 @@ async fn a_batch_with_one_exception_again_and_again_is_returned_unless_the_serve
         assert_eq!(
             reports.try_recv(),
             if tries > 3 {
-                let (id, is_unreachable) = (7, false);
-                Ok(FailureReport { id, is_unreachable })
+                Ok(FailureReport {
+                    id: 7,
+                    is_unreachable: false,
+                    is_parked: false,
+                })
             } else {
                 Err(TryRecvError::Empty)
             }
@@ -168,8 +171,10 @@ async fn of_the_failing_batches_of_a_month_one_is_tried_until_it_is_through() {
         let [parked, also_parked, tried] = of_month;
         assert_eq!([parked, also_parked], [1, 1], "after their first failure");
         assert!(tried > 100 && of_other > 100, "{tried}, {of_other}");
-        let reported = std::iter::from_fn(|| reports.try_recv().ok());
-        assert_eq!(reported.count(), 4, "all count as failing");
+        let reported: Vec<_> = std::iter::from_fn(|| reports.try_recv().ok()).collect();
+        assert_eq!(reported.len(), 4, "all count as failing");
+        let parked = reported.iter().filter(|report| report.is_parked);
+        assert_eq!(parked.count(), 2);
     };
     let (first, second, third, other, ()) = tokio::join!(first, second, third, other, watched);
     for settled in [first, second, third, other] {
