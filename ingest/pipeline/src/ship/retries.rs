@@ -1,7 +1,8 @@
 //! Permits and turns of batches that fail. One that fails again and again has a permit beside those
 //! of the lane: a batch that cannot be executed keeps its table and month waiting, and no other. Of
-//! the failing batches of a table and month one is tried, until it is through. The others are
-//! parked from their first failure on: they hold no permit, and count as failing.
+//! the failing batches of a table and month one is tried, until it is through; one that may be
+//! failing alone goes behind the others after some tries. The others are parked from their first
+//! failure on: they hold no permit, and count as failing.
 
 use super::plan::BatchId;
 use millrace_rows::Month;

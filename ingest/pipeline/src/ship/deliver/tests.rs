@@ -208,6 +208,35 @@ async fn a_part_waits_for_no_turn_and_a_dropped_batch_gives_its_turn_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_batch_that_may_be_failing_alone_goes_behind_the_others_of_its_month() {
+    for (fault, goes_behind) in [
+        ((InsertOutcome::Unknown, None), true),
+        ((InsertOutcome::Unknown, Some(216)), true),
+        ((InsertOutcome::Unread, None), true),
+        ((InsertOutcome::NotStored, Some(252)), false),
+        ((InsertOutcome::NotStored, None), false),
+        ((InsertOutcome::Misconfigured, Some(497)), false),
+    ] {
+        let (retries, _reports) = Retries::new(4);
+        let (body, stored_counts) = (Vec::<Bytes>::new(), StoredCounts::default());
+        let new = || delivery((&retries, &stored_counts), &body);
+        let (stuck, _) = failing(fault, None);
+        let minute = Duration::from_secs(60);
+        let mut held = Box::pin(new().settle(&stuck));
+        let waited = tokio::time::timeout(minute, &mut held).await;
+        assert!(waited.is_err(), "it holds the turn of its month");
+        // It fails once, and waits for the turn.
+        let (sink, _) = failing(fault, Some(Instant::now() + Duration::from_millis(1)));
+        let other = tokio::time::timeout(10 * minute, new().settle(&sink));
+        let settled = tokio::select! {
+            settled = &mut held => panic!("{settled:?}"),
+            settled = other => settled,
+        };
+        assert_eq!(settled.is_ok(), goes_behind, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn rows_of_an_unknown_table_are_given_up_once_clickhouse_answers_without_proof() {
     let (retries, _reports) = Retries::new(1);
     let stored_counts = StoredCounts::default();
