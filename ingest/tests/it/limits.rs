@@ -181,7 +181,8 @@ fn a_body_that_decodes_to_much_is_accepted_with_a_known_key() {
     assert_eq!(env.rows().events.len(), 40_000);
 }
 
-/// Bodies above 4 MiB are decoded and parsed in the offload pool.
+/// Bodies above 512 KiB are parsed in the offload pool, and decoded there, too, if they are long as
+/// sent.
 #[test]
 fn a_large_body_is_parsed_as_a_small_one_is() {
     let env = TestEnv::start();
