@@ -254,6 +254,18 @@ impl Catalog {
         (counted, count)
     }
 
+    /// Connections for statements that only read.
+    #[must_use]
+    pub const fn reader(&self) -> &DatabaseConnection {
+        &self.db
+    }
+
+    /// Connection for single statements that write; for several, see [`Catalog::begin`].
+    #[must_use]
+    pub const fn writer(&self) -> &DatabaseConnection {
+        &self.writer
+    }
+
     /// Runtime that opened the catalog and drives its connections. Other runtimes spawn their calls
     /// there.
     #[must_use]
@@ -289,7 +301,11 @@ impl Catalog {
     }
 
     /// Increments the counter of [`Catalog::keys_version`], in the transaction of the change.
-    pub(crate) async fn keys_changed(&self, within: &DatabaseTransaction) -> Result<(), DbErr> {
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn keys_changed(&self, within: &DatabaseTransaction) -> Result<(), DbErr> {
         let version = catalog_versions::Column::Version;
         catalog_versions::Entity::update_many()
             .col_expr(version, Expr::col(version).add(1))
@@ -299,19 +315,27 @@ impl Catalog {
             .map(drop)
     }
 
-    pub(crate) fn now(&self) -> UtcTime {
+    /// Time by the clock of this process.
+    #[must_use]
+    pub fn now(&self) -> UtcTime {
         self.clock.now().into()
     }
 
     /// Time by the database's clock, in microseconds since 1970, the same for all processes.
-    pub(crate) async fn shared_now<C: ConnectionTrait>(&self, db: &C) -> Result<i64, DbErr> {
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn shared_now<C: ConnectionTrait>(&self, db: &C) -> Result<i64, DbErr> {
         if self.follows_own_clock {
             return Ok(self.now().0);
         }
         database_now(db).await
     }
 
-    pub(crate) fn error(&self, error: &DbErr) -> CatalogError {
+    /// Converts an error of the database to one that names the catalog.
+    #[must_use]
+    pub fn error(&self, error: &DbErr) -> CatalogError {
         self.location.error(error)
     }
 }

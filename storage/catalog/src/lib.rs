@@ -26,8 +26,10 @@
 //! | `scopes`, `level`, `features` | permissions of keys, members and organizations; no I/O |
 //! | `limits` | limits of what an organization or a user may have |
 //! | `condition`, `condition_locks` | preconditions of changes, checked under the locks of the change |
-//! | `transaction` | begin, checks and end of a writing transaction |
-//! | `entities`, `migrations` | the tables and their history |
+//! | [`transaction`] | begin, checks and end of a writing transaction |
+//! | [`entities`], `migrations` | the tables and their history |
+//! | [`database_clock`] | the clock that all processes share |
+//! | [`names`], [`page`], [`random`] | texts of people, pages of lists, random texts |
 //! | `location` | location of the database, and classification of its errors |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for the caller |
 //!
@@ -57,10 +59,10 @@ mod cleanup;
 mod condition;
 mod condition_locks;
 mod connect;
-mod database_clock;
+pub mod database_clock;
 mod domains;
 mod email;
-mod entities;
+pub mod entities;
 mod error;
 pub mod features;
 mod historical_migrations;
@@ -74,15 +76,15 @@ pub mod limits;
 mod location;
 mod members;
 mod migrations;
-mod names;
+pub mod names;
 mod organizations;
-mod page;
+pub mod page;
 mod personal_keys;
 mod persons;
 mod plugins;
 mod projects;
 mod proxy_records;
-mod random;
+pub mod random;
 mod roles;
 mod scopes;
 mod secrets;
@@ -90,12 +92,13 @@ mod stored_json;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
-mod transaction;
+pub mod transaction;
 mod users;
 
 pub use self::time::UtcTime;
 pub use activity::{
     Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityLog, ActivityScope,
+    AuditChange,
 };
 pub use actor::Actor;
 pub use batch_exports::{
@@ -133,7 +136,7 @@ pub use entities::proxy_records::{Model as ProxyRecord, ProxyStatus};
 pub use entities::role_memberships::Model as RoleMembership;
 pub use entities::roles::{FlagsAccess, Model as Role};
 pub use entities::users::Model as User;
-pub use error::{CatalogError, ChangeError, Violation};
+pub use error::{CatalogError, ChangeError, Violation, is_duplicate};
 pub use features::{FEATURES, Feature};
 pub use historical_migrations::{
     HistoricalDecision, HistoricalGrant, HistoricalMigrations, ImportQuotas, LeaseDecision,

@@ -6,8 +6,7 @@
 mod audit_change;
 mod scope;
 
-pub(crate) use audit_change::AuditChange;
-pub use audit_change::{ActivityChange, ActivityDetail};
+pub use audit_change::{ActivityChange, ActivityDetail, AuditChange};
 pub use scope::{Activity, ActivityScope};
 
 use crate::actor::Actor;
@@ -76,7 +75,11 @@ impl ActivityLog<'_> {
 
 impl Catalog {
     /// Writes an entry within the transaction of its change.
-    pub(crate) async fn record(
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn record(
         &self,
         within: &DatabaseTransaction,
         actor: &Actor,

@@ -1,8 +1,10 @@
 //! Databases for tests: a PostgreSQL cluster of the test binary's own, databases with the schema
-//! and without, and [`on_both!`], which runs a test on each kind.
+//! and without, and [`on_both!`], which runs a test on each kind; organizations for tests.
 
 mod database;
 mod exports;
+pub mod fixture;
+mod held;
 mod hostile_json;
 mod on_both;
 mod people;
@@ -15,6 +17,7 @@ mod statements;
 pub use crate::on_both;
 pub use database::{DatabaseKind, TestDatabase};
 pub use exports::new_export;
+pub use held::holding;
 pub use hostile_json::nested_markers;
 pub use on_both::{on_empty, on_schema};
 pub use postgres::TestPostgres;

@@ -1,8 +1,8 @@
 //! Cleanup of deleted projects and organizations, piece by piece.
 
-use crate::fixture::{ALL, Fixture};
 use millrace_catalog::leases::PERSONS_LEASE;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, Fixture};
 use millrace_catalog::{
     ActivityFilter, ActivityLog, ActivityScope, ApplyOptions, Catalog, Cleanup, Organizations,
     PersonStore, PersonUpdate, ProjectId, ProjectKeys, Projects,

@@ -1,9 +1,9 @@
 //! Contention: changes beside another transaction that has not ended, which is one of the test's
 //! own, or concurrent changes that run many times.
 
-use crate::fixture::Fixture;
 use crate::test_env::{DAY_MICROS, START, TestEnv, actor};
-use millrace_catalog::testing::{self, DatabaseKind, TestDatabase};
+use millrace_catalog::testing::fixture::Fixture;
+use millrace_catalog::testing::{self, DatabaseKind, TestDatabase, holding};
 use millrace_catalog::{
     Actor, BatchExport, BatchExports, ChangeError, Cleanup, ConditionLocks, ConditionOutcome,
     DestinationChange, DestinationLimits, DestinationType, ExportPlace, ExportWriter,
@@ -12,7 +12,7 @@ use millrace_catalog::{
     SecretKey,
 };
 use millrace_rows::Micros;
-use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
+use sea_orm::ConnectionTrait;
 use serde_json::json;
 use std::pin::pin;
 use std::sync::{Arc, RwLock};
@@ -28,14 +28,6 @@ const ROUNDS: usize = 12;
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time in which a change comes as far as the lock that another transaction holds.
 const WAIT: Duration = Duration::from_millis(300);
-
-/// Transaction that has run a statement and stays open.
-pub async fn holding(database: &TestDatabase, sql: &str) -> DatabaseTransaction {
-    let connection = Database::connect(database.url()).await.unwrap();
-    let open = connection.begin().await.unwrap();
-    open.execute_unprepared(sql).await.unwrap();
-    open
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_skips_responses_that_another_one_deletes() {

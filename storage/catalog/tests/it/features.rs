@@ -1,9 +1,9 @@
 //! Features that are taken away while a change waits: the catalog checks those of the locked
 //! organization, not those that the caller saw before.
 
-use crate::fixture::Fixture;
 use crate::lock_order::new_migration;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{
     Actor, ChangeError, DomainChange, Domains, FEATURES, HistoricalMigrations, Invites, NewDomain,
     NewInvite, NewPlugin, NewRole, Organizations, PluginFamily, PluginFields, PluginWriter,

@@ -1,7 +1,7 @@
 //! Historical migrations: requests and decisions.
 
-use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, Fixture};
 use millrace_catalog::{
     ActivityScope, Actor, ChangeError, HistoricalDecision, HistoricalGrant, HistoricalMigration,
     HistoricalMigrations, Level, Members, MigrationState, NewHistoricalMigration, NewUser,

@@ -1,8 +1,8 @@
 //! Import quota: leases of nodes, by one catalog.
 
-use crate::contention::holding;
-use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::Fixture;
+use millrace_catalog::testing::holding;
 use millrace_catalog::{
     ActivityScope, Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration,
     HistoricalMigrations, ImportQuotas, LeaseDecision, LeaseReport, MigrationState, NodeStarts,

@@ -1,7 +1,7 @@
 //! Lock order: concurrent changes never deadlock, whichever comes first.
 
-use crate::fixture::Fixture;
 use crate::test_env::{TestEnv, actor};
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::testing::{self, DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Actor, Backfills, BatchExport, BatchExports, CatalogError, ChangeError, DestinationChange,

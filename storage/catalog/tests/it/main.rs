@@ -25,7 +25,6 @@ mod domains;
 mod emails;
 mod ended_keys;
 mod features;
-mod fixture;
 mod historical_migrations;
 mod idempotency;
 mod import_quota;

@@ -1,7 +1,7 @@
 //! Proxy records: from a domain to a status.
 
-use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, Fixture};
 use millrace_catalog::{
     Activity, ActivityScope, Actor, ChangeError, Level, Members, NewUser, Organizations,
     ProxyRecord, ProxyRecords, ProxyStatus, Users,

@@ -1,7 +1,7 @@
 //! Writers: changes that wait for one another, fail or are cancelled.
 
-use crate::contention::holding;
 use crate::test_env::TestEnv;
+use millrace_catalog::testing::holding;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{Catalog, ChangeError, ExportPlanner, Organizations};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};

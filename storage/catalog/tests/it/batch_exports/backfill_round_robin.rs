@@ -1,9 +1,9 @@
 //! Fairness of backfills: those of one organization cost another one no turn.
 
 use super::{COMMAND_LINE, HOUR, TestEnv, blame, new_export};
-use crate::fixture::NOW;
 use millrace_catalog::limits::{OPEN_BACKFILLS_MAX, OPEN_BACKFILLS_OF_ORGANIZATION_MAX};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::NOW;
 use millrace_catalog::{
     BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, Backfills, BatchExportBackfill,
     BatchExports, ChangeError, ExportRuns, ExportWriter, UtcTime,

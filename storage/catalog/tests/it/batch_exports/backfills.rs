@@ -1,9 +1,9 @@
 //! Backfills: asked for, planned, counted, cancelled.
 
 use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, blame, new_export};
-use crate::fixture::{ALL, NOW};
 use millrace_catalog::limits::OPEN_BACKFILLS_MAX;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::{
     ActivityScope, BackfillRange, Backfills, BatchExport, BatchExportChange, BatchExports,
     ChangeError, DestinationChange, ExportLogFilter, ExportLogs, ExportModel, ExportRuns, NewRun,

@@ -1,9 +1,9 @@
 //! Claims of runs, records under them, and the lease of the leader.
 
 use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
-use crate::contention::holding;
-use crate::fixture::{ALL, NOW};
 use millrace_catalog::leases::EXPORTS_LEASE;
+use millrace_catalog::testing::fixture::{ALL, NOW};
+use millrace_catalog::testing::holding;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     BackfillRange, Backfills, BatchExports, ClaimedRun, ExportRuns, ExportWriter, NewRun,

@@ -2,7 +2,7 @@
 
 use super::claims::claim;
 use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, new_export};
-use crate::fixture::{ALL, NOW};
+use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
     BackfillRange, BackfillRoundRobin, Backfills, BatchExport, BatchExports, Catalog, Cleanup,

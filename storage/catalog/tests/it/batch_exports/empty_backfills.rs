@@ -1,10 +1,10 @@
 //! Backfills that ended without runs: they keep no settings, and of many the oldest is deleted.
 
 use super::{HOUR, TestEnv};
-use crate::fixture::{ALL, NOW};
-use crate::seed::{numbers, random_uuid};
 use millrace_catalog::limits::EMPTY_BACKFILLS_MAX;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, NOW};
+use millrace_catalog::testing::{numbers, random_uuid};
 use millrace_catalog::{BackfillRange, Backfills, ExportRuns, NewRun, UtcTime};
 use uuid::Uuid;
 

@@ -1,8 +1,8 @@
 //! Organizations whose exports were taken away as a feature.
 
 use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
-use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::{
     BackfillRange, Backfills, BatchExportChange, BatchExports, ChangeError, ExportLogFilter,
     ExportLogs, ExportPlanner, ExportRuns, ExportWriter, NewBatchExport, NewRun, Organizations,

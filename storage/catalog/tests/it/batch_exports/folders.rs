@@ -1,8 +1,8 @@
 //! Exports to files from before organizations had folders of their own.
 
 use super::TestEnv;
-use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::ALL;
 use millrace_catalog::{
     Actor, BatchExportChange, BatchExports, BootstrapOptions, Catalog, DestinationChange,
     DestinationLimits, DestinationType, ExportLogFilter, ExportLogs, ExportPlace, ExportWriter,

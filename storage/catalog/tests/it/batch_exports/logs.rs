@@ -1,8 +1,8 @@
 //! Log lines of exports and their runs.
 
 use super::{TestEnv, UNCLAIMED};
-use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::{
     BatchExports, ExportLogFilter, ExportLogs, ExportRuns, LogLevel, NewExportLog, NewRun,
     PageRequest, RunProgress, RunStatus, UtcTime,

@@ -21,7 +21,7 @@ mod runs;
 mod unknown_values;
 mod wrong_interval;
 
-use crate::fixture::Fixture;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{
     Actor, BackfillRoundRobin, Backfills, BatchExport, BatchExports, ChangeError,
     DestinationChange, DestinationLimits, DestinationType, ExportPlace, ExportWriter,

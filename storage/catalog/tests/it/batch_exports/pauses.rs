@@ -4,8 +4,8 @@
 use super::claims::{LONG, claim};
 use super::plan::{at, plan, windows};
 use super::{HOUR, TestEnv, new_export};
-use crate::fixture::NOW;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::NOW;
 use millrace_catalog::{
     BackfillRange, Backfills, BatchExportChange, BatchExports, ExportPlanner, ExportRuns,
     NewBatchExport, RunStatus, UtcTime,

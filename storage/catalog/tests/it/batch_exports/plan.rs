@@ -2,8 +2,8 @@
 
 use super::claims::{LONG, claim, record};
 use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
-use crate::contention::holding;
-use crate::fixture::{ALL, NOW};
+use millrace_catalog::testing::fixture::{ALL, NOW};
+use millrace_catalog::testing::holding;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     BackfillRange, Backfills, BatchExportChange, BatchExportRun, BatchExports, ExportPlanner,

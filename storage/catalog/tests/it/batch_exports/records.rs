@@ -1,8 +1,8 @@
 //! The records of exports.
 
 use super::{COMMAND_LINE, HOUR, TestEnv, blame, destination, new_export, s3};
-use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::ALL;
 use millrace_catalog::{
     ActivityScope, BatchExportChange, BatchExports, CatalogLimits, ChangeError, DestinationType,
     ExportModel, ExportPlace, ExportRuns, NewBatchExport, NewRun, PageRequest, Projects, UtcTime,

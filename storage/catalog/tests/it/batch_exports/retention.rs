@@ -2,8 +2,8 @@
 
 use super::claims::{LONG, begun, claim, record};
 use super::{HOUR, TestEnv};
-use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::{
     BackfillRange, Backfills, BatchExportRun, BatchExports, ExportLogFilter, ExportLogs,
     ExportPlanner, ExportRuns, LogLevel, NewExportLog, RunFilter, RunOrder, RunStatus, UtcTime,

@@ -1,8 +1,8 @@
 //! Runs: created and recorded by the process that makes them, retried and cancelled by people.
 
 use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, blame};
-use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::ALL;
 use millrace_catalog::{
     ActivityScope, BackfillRange, Backfills, BatchExportRun, BatchExports, ChangeError, ExportRuns,
     NewRun, PageRequest, RunFilter, RunOrder, RunOutcome, RunProgress, RunRoundRobin, RunStatus,

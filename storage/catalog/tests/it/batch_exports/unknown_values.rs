@@ -2,8 +2,8 @@
 
 use super::claims::{LONG, begun, claim, record};
 use super::{COMMAND_LINE, TestEnv, new_export};
-use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::{
     BackfillRange, Backfills, BatchExports, ExportPlanner, ExportRuns, ExportWriter, Organizations,
     RunOutcome, RunRoundRobin, RunStatus, UnknownExportValue, UtcTime,

@@ -1,8 +1,8 @@
 //! Exports whose stored interval is none: they are left alone until it is corrected.
 
 use super::{TestEnv, new_export};
-use crate::fixture::NOW;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::NOW;
 use millrace_catalog::{
     BackfillRange, Backfills, BatchExport, BatchExportChange, BatchExports, CatalogError,
     ChangeError, ExportPlanner, UnknownExportValue, UtcTime,

@@ -1,8 +1,8 @@
 //! Backlogs of projects: their progress, and their return to the others.
 
 use super::limits::{apply, update_in_hour};
-use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{Fixture, NOW};
 use millrace_catalog::{ApplyOptions, PersonStore, UtcTime};
 use millrace_rows::Micros;
 

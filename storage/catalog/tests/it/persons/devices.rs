@@ -1,8 +1,8 @@
 //! Devices that several users have used, applied and shown.
 
 use super::{apply, kept, update};
-use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{Fixture, NOW};
 use millrace_rows::{Micros, UpdateKind, person_id};
 use serde_json::{Value, json};
 

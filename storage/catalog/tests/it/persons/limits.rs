@@ -1,8 +1,8 @@
 //! Limit on the distinct ids and groups of a project that become known within an hour.
 
 use super::{kept, update};
-use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{Fixture, NOW};
 use millrace_catalog::{
     AppliedUpdates, ApplyOptions, Catalog, Growth, GrowthLimits, LimitedProject, PersonStore,
     PersonUpdate, ProjectId,

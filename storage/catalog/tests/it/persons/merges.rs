@@ -1,8 +1,8 @@
 //! Distinct ids that one merge moves, and one transaction.
 
 use super::{kept, update};
-use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{AppliedUpdates, ApplyOptions, PersonStore, PersonUpdate};
 use millrace_rows::{UpdateKind, person_id};
 use std::collections::BTreeMap;

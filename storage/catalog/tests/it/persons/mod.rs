@@ -7,8 +7,8 @@ mod merges;
 mod model;
 mod transactions;
 
-use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{Fixture, NOW};
 use millrace_catalog::{
     ApplyOptions, Catalog, PersonProgress, PersonStore, PersonUpdate, ProjectId, Projects,
     UpdatePosition,

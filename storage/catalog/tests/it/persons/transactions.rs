@@ -1,8 +1,8 @@
 //! Size of one transaction of updates: in SQLite all other writers wait for it.
 
 use super::update;
-use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{ApplyOptions, Catalog, PersonStore, PersonUpdate};
 use millrace_rows::UpdateKind;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! Permissions to write plugins, as they are at the moment of writing.
 
 use super::{code_of, create, files, named, writer_in};
-use crate::fixture::Fixture;
 use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{
     Actor, ChangeError, Members, NewPlugin, OrganizationChange, Organizations, PluginFamily,
     PluginFields, PluginWriter, Plugins,

@@ -1,8 +1,8 @@
 //! Source files of deleted plugins, which follow one plugin after the other.
 
 use super::{create, files, writer_in};
-use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{Catalog, Cleanup, Organizations, PluginFamily, PluginFields, Plugins};
 
 on_both!(sources_of_deleted_plugins_follow_one_plugin_after_the_other,);

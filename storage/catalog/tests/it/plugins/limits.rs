@@ -1,8 +1,8 @@
 //! Limits of plugins, which are checked before a database is used.
 
 use super::{code_of, create, files, writer_in};
-use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{
     CatalogLimits, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFamily,
     PluginFields, PluginRelease, Plugins,

@@ -1,8 +1,8 @@
 //! Entries of the activity log about plugins.
 
 use super::{create, files, named, writer_in};
-use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{
     Activity, ActivityScope, FileChange, NewPlugin, PLUGIN_FILES_MAX, PluginFamily, PluginFields,
     Plugins,

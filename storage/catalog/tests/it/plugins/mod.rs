@@ -10,7 +10,7 @@ mod source;
 mod uses;
 mod withdrawn;
 
-use crate::fixture::Fixture;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{
     Actor, ChangeError, FileChange, NewPlugin, PluginFamily, PluginFields, PluginView,
     PluginWriter, Plugins,

@@ -1,8 +1,8 @@
 //! Plugins in their families and organizations.
 
 use super::{code_of, create, foreign, named, writer_in};
-use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, Fixture};
 use millrace_catalog::{NewPlugin, PageRequest, PluginFamily, PluginFields, PluginWriter, Plugins};
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Rows of earlier versions with names that serde_json reads as markers.
 
 use super::{create, named, writer_in};
-use crate::fixture::Fixture;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::testing::{TestDatabase, nested_markers};
 use millrace_catalog::{ActivityScope, PageRequest, PluginFamily, Plugins};
 use serde_json::json;

@@ -1,8 +1,8 @@
 //! Source of a plugin: capabilities, releases and files.
 
 use super::{code_of, create, files, writer_in};
-use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{
     NewPlugin, PluginFamily, PluginFields, PluginRelease, PluginType, PluginWriter, Plugins,
 };

@@ -1,8 +1,8 @@
 //! Configurations of plugins in projects.
 
 use super::{code_of, create, files, foreign, named, writer_in};
-use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::{ALL, Fixture};
 use millrace_catalog::{
     ChangeError, Cleanup, Organizations, PluginFamily, PluginFields, PluginWriter, Plugins,
     ProjectId,

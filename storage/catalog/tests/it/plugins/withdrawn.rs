@@ -1,7 +1,7 @@
 //! Global plugins that are withdrawn from the organizations that use them.
 
 use super::{COMMAND_LINE, code_of, create, files, foreign, named, writer_in};
-use crate::fixture::Fixture;
+use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
     Activity, ActivityFilter, ActivityLog, ActivityScope, Actor, Catalog, ChangeError, Cleanup,

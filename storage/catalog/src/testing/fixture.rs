@@ -1,7 +1,13 @@
 //! Fixture with an organization for a test, and another that must not be affected.
 
-use millrace_catalog::testing::{SourcesInProcess, TestDatabase};
-use millrace_catalog::{
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests end here"
+)]
+
+use super::{SourcesInProcess, TestDatabase};
+use crate::{
     ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions, Catalog,
     Level, NewUser, Organizations, PageRequest, PersonalKeys, Projects, User, Users,
 };
@@ -18,17 +24,29 @@ pub const ALL: PageRequest = PageRequest {
 };
 
 /// Catalog with two organizations, one of which the actor owns.
+#[derive(Debug)]
 pub struct Fixture {
+    /// Catalog with a clock of the test's.
     pub catalog: Catalog,
     clock: TestClock,
+    /// Owner of the organization.
     pub actor: Actor,
+    /// Organization of the test.
     pub organization_id: Uuid,
+    /// Project of that organization.
     pub project_id: ProjectId,
+    /// Organization that must not be affected.
     pub foreign_id: Uuid,
+    /// Project of that organization.
     pub foreign_project_id: ProjectId,
 }
 
 impl Fixture {
+    /// Makes both organizations in a catalog with the schema.
+    ///
+    /// # Panics
+    ///
+    /// Any database error.
     pub async fn open(database: &TestDatabase) -> Self {
         let clock = TestClock::at(NOW);
         let catalog = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()))
@@ -64,6 +82,10 @@ impl Fixture {
     }
 
     /// Adds a member of the lowest level.
+    ///
+    /// # Panics
+    ///
+    /// Any database error.
     pub async fn member(&self) -> User {
         let new = NewUser {
             email: "mia@example.com".to_owned(),
@@ -79,6 +101,8 @@ impl Fixture {
         user
     }
 
+    /// Time by the test's clock.
+    #[must_use]
     pub fn now(&self) -> Micros {
         self.clock.now()
     }
@@ -89,6 +113,10 @@ impl Fixture {
     }
 
     /// Entries of a scope in the activity log, newest first.
+    ///
+    /// # Panics
+    ///
+    /// Any database error.
     pub async fn activity(&self, scope: ActivityScope) -> Vec<ActivityEntry> {
         let filter = ActivityFilter {
             organization_id: self.organization_id,
