@@ -2,9 +2,10 @@
 
 use super::lease::{Cause, QuotaLease};
 use super::project::Project;
+use super::quotas::{ImportQuotas, LeaseDecision, LeaseReport};
 use super::refusal::{CatalogDecision, ImportRefusal};
 use crate::metrics;
-use millrace_catalog::{Catalog, ImportQuotas, LeaseDecision, LeaseReport};
+use millrace_catalog::Catalog;
 use millrace_pipeline::ImportReservation;
 use millrace_rows::{Clock, ProjectId, RareLog};
 use std::collections::BTreeMap;

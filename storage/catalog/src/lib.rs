@@ -13,7 +13,7 @@
 //! | `secrets` | encryption of secrets that must be read back; no I/O |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
 //! | `persons` | persons and groups, and how events change them |
-//! | `historical_migrations` | imports: requests, decisions, quota |
+//! | `historical_migrations` | imports: requests and decisions |
 //! | [`leases`] | leases of work that one process does at a time |
 //! | `cleanup` | rows of deleted projects, organizations, batch exports and plugins; old rows |
 //! | `invites` | sending and accepting invites |
@@ -139,8 +139,7 @@ pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation, is_duplicate};
 pub use features::{FEATURES, Feature};
 pub use historical_migrations::{
-    HistoricalDecision, HistoricalGrant, HistoricalMigrations, ImportQuotas, LeaseDecision,
-    LeaseReport, NewHistoricalMigration,
+    HistoricalDecision, HistoricalGrant, HistoricalMigrations, NewHistoricalMigration,
 };
 pub use idempotency::{
     IdempotencyClaim, IdempotencyKeys, ResponseOwners, ResponsesFull, StoredResponse,

@@ -119,7 +119,7 @@ impl HistoricalMigrations<'_> {
 
     /// Writes the fields that differ with their entry in the activity log, and notifies the
     /// ingestion path.
-    pub(super) async fn save(
+    async fn save(
         self,
         within: &DatabaseTransaction,
         actor: &Actor,

@@ -13,21 +13,12 @@
 //! |---|---|
 //! | `decide` | approving, rejecting, finishing |
 //! | `grant` | approvals that the operator makes without a request |
-//! | `project_quota` | quota of one project and its leases: decided, without a database |
-//! | `bucket` | token bucket of a project's import rate; no I/O |
-//! | `quota_rows` | its rows: read and locked, written |
-//! | `renew` | nodes' reports of what they imported, and their leases |
 
-mod bucket;
 mod decide;
 mod grant;
-mod project_quota;
-mod quota_rows;
-mod renew;
 
 pub use decide::HistoricalDecision;
 pub use grant::HistoricalGrant;
-pub use project_quota::{LeaseDecision, LeaseReport};
 
 use crate::activity::{Activity, ActivityScope, AuditChange};
 use crate::actor::Actor;
@@ -64,18 +55,6 @@ pub struct NewHistoricalMigration {
     pub total_events: i64,
     /// Events in a minute; at least 1.
     pub events_per_minute: i64,
-}
-
-/// Import quota of projects, which nodes lease.
-#[derive(Clone, Copy, Debug)]
-pub struct ImportQuotas<'a>(&'a Catalog);
-
-impl<'a> ImportQuotas<'a> {
-    /// Returns a handle to the import quotas in a catalog.
-    #[must_use]
-    pub const fn new(catalog: &'a Catalog) -> Self {
-        Self(catalog)
-    }
 }
 
 /// Imports: requests of organizations, and decisions of the operator.

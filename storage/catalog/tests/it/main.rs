@@ -27,7 +27,6 @@ mod ended_keys;
 mod features;
 mod historical_migrations;
 mod idempotency;
-mod import_quota;
 mod ingest_nodes;
 mod invites;
 mod limits;

@@ -5,10 +5,10 @@
 use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Caller, Catalog, Domains, FeatureKeys, HistoricalMigrations, ImportQuotas, Invites,
-    LeaseReport, Level, Members, MigrationState, NewDomain, NewInvite, NewRole, NodeStarts, Nodes,
-    Organization, Organizations, PersonStore, PersonalKeys, ProjectId, ProjectKeyChanges,
-    ProjectKeys, Projects, ProxyRecords, Published, Roles, Scopes, Users, UtcTime,
+    Actor, Caller, Catalog, Domains, FeatureKeys, Invites, Level, Members, NewDomain, NewInvite,
+    NewRole, NodeStarts, Nodes, Organization, Organizations, PersonStore, PersonalKeys, ProjectId,
+    ProjectKeyChanges, ProjectKeys, Projects, ProxyRecords, Published, Roles, Scopes, Users,
+    UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -20,7 +20,6 @@ on_both!(empty:
     an_index_that_was_created_before_the_upgrade_is_kept,
     older_proxy_records_are_kept_and_block_only_if_proven,
     older_nodes_accept_folders_without_counted_starts,
-    imports_of_before_count_and_what_nodes_held_of_their_quota_is_forfeited,
 );
 
 const NOW: i64 = 1_790_000_000_000_000;
@@ -342,60 +341,4 @@ async fn older_nodes_accept_folders_without_counted_starts(database: TestDatabas
     assert_eq!(min_created_at.unwrap(), Some(UtcTime(5)));
     let published = Nodes::new(&catalog).publish("a", &next.starts, None).await;
     assert_eq!(published.unwrap(), Published::Done);
-}
-
-async fn imports_of_before_count_and_what_nodes_held_of_their_quota_is_forfeited(
-    database: TestDatabase,
-) {
-    let old = database.open_before("m0050_import_leases").await.unwrap();
-    old.close().await.unwrap();
-    let id = |id: Uuid| {
-        if database.is_sqlite() {
-            format!("x'{}'", id.simple())
-        } else {
-            format!("'{id}'")
-        }
-    };
-    let [acme, _, _, projects, ..] = rows(id);
-    let (approval, nil) = (id(Uuid::from_u128(1)), id(Uuid::nil()));
-    let (finished, acme_id) = (id(Uuid::from_u128(2)), id(ACME));
-    let approved = format!(
-        "INSERT INTO historical_migrations (id, organization_id, team_id, source, method, \
-         total_events, events_per_minute, state, events_imported, created_at) VALUES \
-         ({approval}, {acme_id}, 1, 's', 'm', 100, 1000, 'approved', 30, 5), \
-         ({finished}, {acme_id}, 2, 's', 'm', 100, 1000, 'finished', 60, 6)"
-    );
-    let quotas = "INSERT INTO historical_allowances (team_id, events_unasked, bucket_units, \
-        bucket_per_minute, bucket_at, wanted_by, wanted_at) VALUES (1, 9, 0, 0, 0, NULL, 0), \
-        (2, 8, 0, 0, 0, 'a', 5)";
-    let held = format!(
-        "INSERT INTO historical_slices (node, team_id, grant_id, events_counted, events_held) \
-         VALUES ('a', 1, {approval}, 30, 40), ('b', 1, {approval}, 0, 10), \
-         ('a', 2, {nil}, 8, 3), ('a', 2, {finished}, 60, 40)"
-    );
-    let node = "INSERT INTO historical_nodes (node, segment, \"offset\", seen_at) \
-        VALUES ('a', 3, 5, 7)";
-    for row in [&*acme, &*projects, &*approved, quotas, &*held, node] {
-        database.execute(row).await.unwrap();
-    }
-    let catalog = Catalog::open(database.url()).await.unwrap();
-    let migrations = HistoricalMigrations::new(&catalog)
-        .list_all(None)
-        .await
-        .unwrap();
-    assert_eq!(migrations[0].state, MigrationState::Approved);
-    let counts = migrations
-        .iter()
-        .map(|it| (it.events_imported, it.events_leased));
-    assert_eq!(counts.collect::<Vec<_>>(), [(30, 80), (60, 60)]);
-    let holder = Uuid::from_u128(3);
-    for (project, left) in [(1, 20), (2, 20_000_000 - 8 - 3)] {
-        let renewed = ImportQuotas::new(&catalog).renew_lease(
-            holder,
-            ProjectId(project),
-            LeaseReport::default(),
-        );
-        let decision = renewed.await.unwrap().unwrap();
-        assert_eq!(decision.free, left, "project {project}");
-    }
 }

@@ -1,12 +1,15 @@
-//! Import quota: leases of nodes, by one catalog.
+//! Leases of nodes, by one catalog, on both databases.
 
+mod upgrade;
+
+use super::{ImportQuotas, LeaseDecision, LeaseReport};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::testing::holding;
 use millrace_catalog::{
     ActivityScope, Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration,
-    HistoricalMigrations, ImportQuotas, LeaseDecision, LeaseReport, MigrationState, NodeStarts,
-    Nodes, Organizations, ProjectId, Projects, features,
+    HistoricalMigrations, MigrationState, NodeStarts, Nodes, Organizations, ProjectId, Projects,
+    features, on_both,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;

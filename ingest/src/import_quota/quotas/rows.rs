@@ -5,15 +5,15 @@
 
 use super::bucket::Bucket;
 use super::project_quota::{DEFAULT_QUOTA, Grant, Lease, ProjectQuota};
-use crate::entities::historical_migrations::{self as migrations, MigrationState};
-use crate::entities::{import_leases as leases, import_quotas as quotas};
-use crate::transaction::locked;
+use millrace_catalog::entities::historical_migrations::{self as migrations, MigrationState};
+use millrace_catalog::entities::{import_leases as leases, import_quotas as quotas};
+use millrace_catalog::transaction::locked;
 use millrace_rows::ProjectId;
-use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
 use sea_orm::{
     ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
 };
+use uuid::Uuid;
 
 /// Events of the default quota of a project, in all.
 const DEFAULT_QUOTA_EVENTS: i64 = 20_000_000;

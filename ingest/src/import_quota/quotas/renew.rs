@@ -4,23 +4,25 @@
 //! exists until the end, then the row of its quota, where nodes queue up. It waits for a row as
 //! long as a node waits for the answer: given up by the node alone, it would keep its connection.
 
+use super::ImportQuotas;
 use super::bucket::Bucket;
 use super::project_quota::{LeaseDecision, LeaseReport};
-use super::quota_rows::{DEFAULT_QUOTA_PER_MINUTE, read_quota, write_lease, write_quota};
-use super::{HistoricalMigrations, ImportQuotas};
-use crate::entities::historical_migrations::{self as migrations, MigrationState};
-use crate::entities::ingest_nodes::{self, NodeState};
-use crate::entities::{import_leases as leases, import_quotas as quotas, organizations, projects};
-use crate::error::{CatalogError, ChangeError};
-use crate::features::HISTORICAL_MIGRATIONS;
-use crate::transaction::{Abort, lock_organization, locked};
+use super::rows::{DEFAULT_QUOTA_PER_MINUTE, read_quota, write_lease, write_quota};
+use millrace_catalog::entities::historical_migrations::{self as migrations, MigrationState};
+use millrace_catalog::entities::ingest_nodes::{self, NodeState};
+use millrace_catalog::entities::{
+    import_leases as leases, import_quotas as quotas, organizations, projects,
+};
+use millrace_catalog::features::HISTORICAL_MIGRATIONS;
+use millrace_catalog::transaction::{Abort, lock_organization, locked};
+use millrace_catalog::{Activity, ActivityScope, Actor, AuditChange, CatalogError, ChangeError};
 use millrace_rows::ProjectId;
-use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, LockType};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
-    QuerySelect,
+    ActiveEnum, ActiveModelTrait, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend,
+    DbErr, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
 };
+use uuid::Uuid;
 
 /// Time since a node last published its watermark, in microseconds, within which it counts as
 /// running.
@@ -38,7 +40,7 @@ impl ImportQuotas<'_> {
                 .filter(ingest_nodes::Column::Name.ne(node))
                 .filter(ingest_nodes::Column::State.ne(NodeState::Stopped))
                 .filter(ingest_nodes::Column::PublishedAt.gt(self.0.now().0 - RUNS_MICROS))
-                .one(&self.0.db)
+                .one(self.0.reader())
                 .await?;
             if running.is_some() {
                 return Ok(());
@@ -47,11 +49,11 @@ impl ImportQuotas<'_> {
             quotas::Entity::update_many()
                 .col_expr(quotas::Column::BucketUnits, Expr::value(units))
                 .col_expr(quotas::Column::BucketPerMinute, Expr::value(per_minute))
-                .exec(&self.0.writer)
+                .exec(self.0.writer())
                 .await?;
             leases::Entity::update_many()
                 .col_expr(leases::Column::ExpiresAt, Expr::value(0_i64))
-                .exec(&self.0.writer)
+                .exec(self.0.writer())
                 .await
                 .map(drop)
         };
@@ -120,17 +122,34 @@ impl ImportQuotas<'_> {
                 .await?
                 .is_some();
             if !is_held && before.events_leased >= before.total_events {
-                let mut after = before.clone();
-                after.state = MigrationState::Finished;
-                let system = crate::actor::Actor::System;
-                HistoricalMigrations::new(self.0)
-                    .save(&transaction, &system, &before, after)
-                    .await?;
+                self.save_finished(&transaction, before).await?;
             }
             Ok::<(), Abort>(())
         };
         let finished = finished.await;
         self.0.finish(transaction, finished).await
+    }
+
+    /// Writes the state with its entry in the activity log, and notifies the ingestion path.
+    async fn save_finished(
+        self,
+        within: &DatabaseTransaction,
+        mut migration: migrations::Model,
+    ) -> Result<(), DbErr> {
+        let audit = AuditChange::new(
+            Activity::Updated,
+            ActivityScope::HistoricalMigration,
+            migration.organization_id,
+            &migration.id,
+            &migration.source,
+        );
+        let finished = MigrationState::Finished;
+        let audit = audit.field("state", migration.state.to_value(), finished.to_value());
+        self.0.record(within, &Actor::System, audit).await?;
+        self.0.keys_changed(within).await?;
+        migration.state = finished;
+        let row = migration.into_active_model().reset_all();
+        row.update(within).await.map(drop)
     }
 }
 

@@ -7,7 +7,7 @@
 //! for being used up stays so.
 
 use super::bucket::Bucket;
-use sea_orm::prelude::Uuid;
+use uuid::Uuid;
 
 /// Id of the default quota: the events that every project may import without an approval.
 pub const DEFAULT_QUOTA: Uuid = Uuid::nil();

@@ -1,9 +1,9 @@
 //! Model of nodes that ask, import, crash and start again.
 
 use super::super::{DEFAULT_QUOTA, Grant, Lease, LeaseDecision, LeaseReport, ProjectQuota};
-use crate::historical_migrations::bucket::Bucket;
+use crate::import_quota::quotas::bucket::Bucket;
 use proptest::prelude::*;
-use sea_orm::prelude::Uuid;
+use uuid::Uuid;
 
 pub(super) const SECOND: i64 = 1_000_000;
 /// Time that a node uses its leases without having been heard.
