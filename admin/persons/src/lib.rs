@@ -16,6 +16,7 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `worker` | the rounds |
+//! | `state` | persons and groups in the catalog, and how events change them |
 //! | `batch` | the updates of a round, a share for each project and organization |
 //! | `failure` | failures of a round |
 //! | `leader` | the lease of the process that works |
@@ -35,7 +36,13 @@ mod reading;
 mod replicate;
 mod retention;
 mod round_size;
+mod state;
 mod worker;
 
 pub use failure::Failure;
+pub use state::{
+    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, Growth, GrowthLimits,
+    LimitedProject, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, RefusedMerge,
+    UpdatePosition, UpdateStats,
+};
 pub use worker::{LeaseRenewerFailed, Round, Worker, WorkerOptions};

@@ -4,10 +4,9 @@ use crate::batch::{self, Batch, NextBatch};
 use crate::failure::Failure;
 use crate::leader::Leader;
 use crate::round_size::RoundSize;
+use crate::state::{ApplyOptions, GrowthLimits, PersonProgress, PersonStore};
 use crate::{metrics, replicate, retention};
-use millrace_catalog::{
-    ApplyOptions, Catalog, GrowthLimits, Nodes, PersonProgress, PersonStore, UtcTime,
-};
+use millrace_catalog::{Catalog, Nodes, UtcTime};
 use millrace_clickhouse::{ClickHouse, QueryError};
 use millrace_rows::{Month, RareLog};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -11,9 +11,10 @@ use crate::credentials::Credentials;
 use crate::data_dir::{self, INGEST_ROLE};
 use crate::{connect, engine, preflight, restore_mark};
 use anyhow::{Context, bail};
-use millrace_catalog::{Catalog, Nodes, PersonStore};
+use millrace_catalog::{Catalog, Nodes};
 use millrace_clickhouse::ClickHouse;
 use millrace_embedded::Supervisor;
+use millrace_persons::PersonStore;
 use std::path::Path;
 use std::time::Duration;
 

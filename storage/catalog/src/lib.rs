@@ -12,7 +12,7 @@
 //! | `batch_exports` | batch exports: destinations, schedules, runs and their outcomes |
 //! | `secrets` | encryption of secrets that must be read back; no I/O |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
-//! | `persons` | persons and groups, and how events change them |
+//! | `person_watermark` | the time up to which persons are known |
 //! | `historical_migrations` | imports: requests and decisions |
 //! | [`leases`] | leases of work that one process does at a time |
 //! | `cleanup` | rows of deleted projects, organizations, batch exports and plugins; old rows |
@@ -79,8 +79,8 @@ mod migrations;
 pub mod names;
 mod organizations;
 pub mod page;
+mod person_watermark;
 mod personal_keys;
-mod persons;
 mod plugins;
 mod projects;
 mod proxy_records;
@@ -162,13 +162,9 @@ pub use organizations::{
     Access, MemberOrganization, NewOrganization, OrganizationChange, Organizations,
 };
 pub use page::{Page, PageRequest};
+pub use person_watermark::PersonWatermark;
 pub use personal_keys::{
     Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange, PersonalKeys,
-};
-pub use persons::{
-    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, Growth, GrowthLimits,
-    LimitedProject, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, RefusedMerge,
-    UpdatePosition, UpdateStats,
 };
 pub use plugins::{
     FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,

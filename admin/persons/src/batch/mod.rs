@@ -12,9 +12,8 @@ mod shares;
 
 use crate::failure::Failure;
 use crate::reading::{self, Place, ProjectFilter, Range, Updates};
-use millrace_catalog::{
-    Catalog, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, ProjectId, UtcTime,
-};
+use crate::state::{PersonBacklog, PersonProgress, PersonStore, PersonUpdate};
+use millrace_catalog::{Catalog, ProjectId, UtcTime};
 use millrace_clickhouse::ClickHouse;
 use shares::{OverShare, over_share, statements, turns};
 use std::collections::HashMap;

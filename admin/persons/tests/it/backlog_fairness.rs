@@ -4,7 +4,8 @@ use crate::fairness::{of_new_id, pass, rounds_until};
 use crate::test_env::TestEnv;
 use crate::working::{kept, register};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, NewProject, Organizations, PersonStore, ProjectId, Projects};
+use millrace_catalog::{Actor, NewProject, Organizations, ProjectId, Projects};
+use millrace_persons::PersonStore;
 use millrace_persons::Round;
 
 on_both!(

@@ -2,8 +2,9 @@
 
 use crate::test_env::{NODES, NOW, TestEnv, options, update};
 use crate::working::{copied, in_one_pass, kept, register};
+use millrace_catalog::ProjectId;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{GrowthLimits, PersonStore, PersonUpdate, ProjectId};
+use millrace_persons::{GrowthLimits, PersonStore, PersonUpdate};
 use millrace_persons::{Round, Worker, WorkerOptions};
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Duration;

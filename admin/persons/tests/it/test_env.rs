@@ -2,11 +2,12 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BootstrapOptions, Catalog, NodeStarts, Nodes, Organizations, PersonUpdate, PersonalKeys,
-    ProjectId, Projects, Published, UpdatePosition, UtcTime, Watermarks,
+    BootstrapOptions, Catalog, NodeStarts, Nodes, Organizations, PersonalKeys, ProjectId, Projects,
+    Published, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::{gateway_with_page, shared};
+use millrace_persons::{PersonUpdate, UpdatePosition};
 use millrace_persons::{Worker, WorkerOptions};
 use millrace_rows::{Micros, PersonUpdateRow, Table, UpdateKind};
 use std::time::Duration;

@@ -38,7 +38,6 @@ mod organization_changes;
 mod organizations;
 mod own_keys;
 mod personal_keys;
-mod persons;
 mod plugins;
 mod project_keys;
 mod projects;

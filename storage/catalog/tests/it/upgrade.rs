@@ -6,7 +6,7 @@ use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, Caller, Catalog, Domains, FeatureKeys, Invites, Level, Members, NewDomain, NewInvite,
-    NewRole, NodeStarts, Nodes, Organization, Organizations, PersonStore, PersonalKeys, ProjectId,
+    NewRole, NodeStarts, Nodes, Organization, Organizations, PersonalKeys, ProjectId,
     ProjectKeyChanges, ProjectKeys, Projects, ProxyRecords, Published, Roles, Scopes, Users,
     UtcTime,
 };
@@ -17,7 +17,6 @@ use uuid::{Uuid, uuid};
 on_both!(empty:
     everything_of_commit_4bbccd5_is_kept,
     organizations_of_commit_4bbccd5_can_use_newer_resources,
-    an_index_that_was_created_before_the_upgrade_is_kept,
     older_proxy_records_are_kept_and_block_only_if_proven,
     older_nodes_accept_folders_without_counted_starts,
 );
@@ -230,30 +229,6 @@ async fn organizations_of_commit_4bbccd5_can_use_newer_resources(database: TestD
             .unwrap()
             .is_some()
     );
-}
-
-async fn an_index_that_was_created_before_the_upgrade_is_kept(database: TestDatabase) {
-    let old = database
-        .open_before("m0034_identified_ids_index")
-        .await
-        .unwrap();
-    old.close().await.unwrap();
-    // As in the runbook, without `CONCURRENTLY`, which SQLite lacks.
-    let index = "CREATE INDEX person_distinct_ids_identified \
-        ON person_distinct_ids (team_id, person_id, identified_at, identified_by)";
-    database.execute(index).await.unwrap();
-    let catalog = Catalog::open(database.url()).await.unwrap();
-    assert_eq!(
-        PersonStore::new(&catalog)
-            .progress()
-            .await
-            .unwrap()
-            .backlogs,
-        []
-    );
-    // The index that it replaces is gone.
-    let without = "DROP INDEX person_distinct_ids_of_person";
-    database.execute(without).await.unwrap_err();
 }
 
 async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDatabase) {

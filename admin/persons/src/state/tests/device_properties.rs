@@ -2,10 +2,9 @@
 
 use super::super::device_properties::first_identified;
 use super::identities::update_of;
-use crate::on_both;
-use crate::persons::PersonStore;
-use crate::testing::{DatabaseKind, TestDatabase};
-use crate::{ApplyOptions, BootstrapOptions, Catalog};
+use crate::state::{ApplyOptions, PersonStore};
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
+use millrace_catalog::{BootstrapOptions, Catalog, on_both};
 use millrace_rows::UpdateKind;
 use sea_orm::sea_query::{PostgresQueryBuilder, SqliteQueryBuilder};
 use uuid::Uuid;

@@ -1,18 +1,18 @@
 //! Updates of persons and groups, applied: compared with a model, and in named cases.
 
 mod backlogs;
+mod cleanup;
 mod devices;
 mod limits;
 mod merges;
 mod model;
 mod transactions;
+mod upgrade;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::fixture::{Fixture, NOW};
-use millrace_catalog::{
-    ApplyOptions, Catalog, PersonProgress, PersonStore, PersonUpdate, ProjectId, Projects,
-    UpdatePosition,
-};
+use millrace_catalog::{Catalog, ProjectId, Projects};
+use millrace_persons::{ApplyOptions, PersonProgress, PersonStore, PersonUpdate, UpdatePosition};
 use millrace_rows::{Micros, UpdateKind, person_id};
 use model::Model;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
-on_both!(
+millrace_catalog::on_both!(
     any_updates_in_any_batches_give_the_models_result,
     properties_over_the_size_limit_are_left_out,
     a_sixth_type_of_group_is_refused,
@@ -96,7 +96,7 @@ pub fn update(project_id: ProjectId, number: i64) -> PersonUpdate {
     }
 }
 
-async fn apply(catalog: &Catalog, updates: &[PersonUpdate]) -> millrace_catalog::UpdateStats {
+async fn apply(catalog: &Catalog, updates: &[PersonUpdate]) -> millrace_persons::UpdateStats {
     let from = PersonStore::new(catalog).progress().await.unwrap();
     let applied = PersonStore::new(catalog)
         .apply(&from, updates, ApplyOptions::default())

@@ -3,8 +3,8 @@
 use super::identities::KnownId;
 use super::load::{SLICE, ids_of_persons};
 use super::person_state::PersonState;
-use crate::entities::{group_types, groups, person_distinct_ids as ids, persons};
-use crate::time::UtcTime;
+use millrace_catalog::UtcTime;
+use millrace_catalog::entities::{group_types, groups, person_distinct_ids as ids, persons};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel};
 use std::collections::HashSet;

@@ -3,10 +3,11 @@
 use super::limits::{apply, update_in_hour};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::fixture::{Fixture, NOW};
-use millrace_catalog::{ApplyOptions, PersonStore, UtcTime};
+use millrace_catalog::{PersonWatermark, UtcTime};
+use millrace_persons::{ApplyOptions, PersonStore};
 use millrace_rows::Micros;
 
-on_both!(
+millrace_catalog::on_both!(
     the_watermark_of_a_backlog_is_its_own_progress,
     a_project_with_a_backlog_never_goes_back_nor_joins_those_behind_it,
 );
@@ -15,7 +16,7 @@ async fn the_watermark_of_a_backlog_is_its_own_progress(database: TestDatabase) 
     let fixture = Fixture::open(&database).await;
     let (id, other) = (fixture.project_id, fixture.foreign_project_id);
     let catalog = &fixture.catalog;
-    let persons = PersonStore::new(catalog);
+    let (persons, watermark) = (PersonStore::new(catalog), PersonWatermark::new(catalog));
     let from = persons.progress().await.unwrap();
     persons
         .note_passed(&from, Micros(NOW.0 - 1).into())
@@ -41,8 +42,8 @@ async fn the_watermark_of_a_backlog_is_its_own_progress(database: TestDatabase) 
     let version = applied.progress.version;
     assert!(version >= end.0);
     let watermarks = async || {
-        let own = persons.watermark_of(id).await.unwrap().unwrap();
-        let others = persons.watermark_of(other).await.unwrap().unwrap();
+        let own = watermark.of(id).await.unwrap().unwrap();
+        let others = watermark.of(other).await.unwrap().unwrap();
         let all = persons.watermark().await.unwrap().unwrap();
         assert_eq!(all, own.min(others));
         (own.0, others.0)

@@ -1,6 +1,6 @@
 //! Handle to persons.
 
-use crate::catalog::Catalog;
+use millrace_catalog::Catalog;
 
 /// Persons and groups, and how far events have changed them.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 //! There are 100 000 persons. Of ten updates seven write properties, one merges an anonymous person
 //! into a named one, and two are of a new person.
 //!
-//!     cargo bench -p millrace-catalog --bench person_updates
+//!     cargo bench -p millrace-persons --bench person_updates
 
 #![allow(
     clippy::unwrap_used,
@@ -16,9 +16,8 @@
 )]
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{
-    ApplyOptions, BootstrapOptions, Catalog, PersonStore, PersonUpdate, ProjectId, UpdatePosition,
-};
+use millrace_catalog::{BootstrapOptions, Catalog, ProjectId};
+use millrace_persons::{ApplyOptions, PersonStore, PersonUpdate, UpdatePosition};
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Instant;
 use uuid::Uuid;

@@ -8,9 +8,8 @@ use super::PersonStore;
 use super::load::SLICE;
 use super::progress::{self, PersonProgress, locked_progress};
 use super::update::UpdatePosition;
-use crate::entities::{person_backlogs as backlogs, projects};
-use crate::error::CatalogError;
-use crate::time::UtcTime;
+use millrace_catalog::entities::{person_backlogs as backlogs, projects};
+use millrace_catalog::{CatalogError, UtcTime};
 use millrace_rows::ProjectId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
@@ -75,7 +74,7 @@ impl PersonStore<'_> {
         self,
         project_ids: &[ProjectId],
     ) -> Result<HashMap<ProjectId, Uuid>, CatalogError> {
-        let found = organizations_of(&self.0.db, project_ids).await;
+        let found = organizations_of(self.0.reader(), project_ids).await;
         found.map_err(|error| self.0.error(&error))
     }
 

@@ -1,6 +1,6 @@
 //! Model of persons and groups: the result of updates, as plainly as possible.
 
-use millrace_catalog::PersonUpdate;
+use millrace_persons::PersonUpdate;
 use millrace_rows::{UpdateKind, person_id};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,11 +3,11 @@
 use super::{kept, update};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::fixture::Fixture;
-use millrace_catalog::{AppliedUpdates, ApplyOptions, PersonStore, PersonUpdate};
+use millrace_persons::{AppliedUpdates, ApplyOptions, PersonStore, PersonUpdate};
 use millrace_rows::{UpdateKind, person_id};
 use std::collections::BTreeMap;
 
-on_both!(
+millrace_catalog::on_both!(
     a_person_with_too_many_ids_is_not_merged,
     ids_moved_by_the_same_transaction_count_towards_the_limit,
     merges_of_many_ids_end_a_transaction_early,

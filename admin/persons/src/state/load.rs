@@ -4,7 +4,7 @@ use super::identities::KnownId;
 use super::person_state::{Group, Person, PersonState, Properties};
 use super::registers::Registers;
 use super::update::PersonUpdate;
-use crate::entities::{group_types, groups, person_distinct_ids as ids, persons};
+use millrace_catalog::entities::{group_types, groups, person_distinct_ids as ids, persons};
 use millrace_rows::UpdateKind;
 use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{

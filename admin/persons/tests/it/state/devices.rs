@@ -6,7 +6,7 @@ use millrace_catalog::testing::fixture::{Fixture, NOW};
 use millrace_rows::{Micros, UpdateKind, person_id};
 use serde_json::{Value, json};
 
-on_both!(properties_of_a_device_are_shown_with_its_first_user);
+millrace_catalog::on_both!(properties_of_a_device_are_shown_with_its_first_user);
 
 /// Event of an id, with the device that it identifies, its time and its properties.
 type DeviceEvent = (&'static str, Option<&'static str>, i64, Value);

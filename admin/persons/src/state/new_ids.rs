@@ -11,8 +11,8 @@
 use super::load::SLICE;
 use super::person_state::PersonState;
 use super::update::PersonUpdate;
-use crate::entities::person_new_ids as counts;
-use crate::time::UtcTime;
+use millrace_catalog::UtcTime;
+use millrace_catalog::entities::person_new_ids as counts;
 use millrace_rows::{ProjectId, UpdateKind};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel, QueryFilter};

@@ -4,10 +4,9 @@
 
 use super::PersonStore;
 use super::update::{PersonUpdate, UpdatePosition};
-use crate::entities::{person_backlogs as backlogs, person_progress};
-use crate::error::CatalogError;
-use crate::time::UtcTime;
-use crate::transaction::locked;
+use millrace_catalog::entities::{person_backlogs as backlogs, person_progress};
+use millrace_catalog::transaction::locked;
+use millrace_catalog::{CatalogError, UtcTime};
 use millrace_rows::{Micros, ProjectId};
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
@@ -15,9 +14,6 @@ use sea_orm::{
     QueryFilter, QueryOrder,
 };
 use std::collections::HashSet;
-
-/// Id of the only row of progress.
-const ROW: i32 = 1;
 
 /// Progress of applying updates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +52,7 @@ impl PersonStore<'_> {
     ///
     /// Any database error.
     pub async fn progress(self) -> Result<PersonProgress, CatalogError> {
-        let found = read(&self.0.writer).await;
+        let found = read(self.0.writer()).await;
         found.map_err(|error| self.0.error(&error))
     }
 
@@ -68,24 +64,6 @@ impl PersonStore<'_> {
     /// Any database error.
     pub async fn watermark(self) -> Result<Option<UtcTime>, CatalogError> {
         Ok(self.progress().await?.watermark())
-    }
-
-    /// Arrival time before which all updates of one project are applied and in ClickHouse; other
-    /// projects hold it up for some rounds at most.
-    ///
-    /// # Errors
-    ///
-    /// Any database error.
-    pub async fn watermark_of(
-        self,
-        project_id: ProjectId,
-    ) -> Result<Option<UtcTime>, CatalogError> {
-        // The common progress is read first: a project that gets a backlog after that has passed
-        // it.
-        let progress = self.progress().await?;
-        let mut backlogs = progress.backlogs.iter();
-        let own = backlogs.find(|backlog| backlog.project_id == project_id);
-        Ok(own.map_or(progress.passed, |backlog| backlog.passed))
     }
 
     /// Records that everything up to a step is in ClickHouse.
@@ -159,20 +137,25 @@ impl PersonStore<'_> {
     pub async fn copy_again(self) -> Result<(), CatalogError> {
         let again = person_progress::Entity::update_many()
             .col_expr(person_progress::Column::Copied, Expr::value(0_i64))
-            .exec(&self.0.writer);
+            .exec(self.0.writer());
         again.await.map(drop).map_err(|error| self.0.error(&error))
     }
 }
 
 /// Reads the progress and locks it until the transaction ends.
 pub(super) async fn locked_progress(within: &DatabaseTransaction) -> Result<PersonProgress, DbErr> {
-    let row = locked(within, person_progress::Entity::find_by_id(ROW));
+    let row = locked(
+        within,
+        person_progress::Entity::find_by_id(person_progress::ROW),
+    );
     row.one(within).await?;
     read(within).await
 }
 
 async fn read<C: ConnectionTrait>(db: &C) -> Result<PersonProgress, DbErr> {
-    let row = person_progress::Entity::find_by_id(ROW).one(db).await?;
+    let row = person_progress::Entity::find_by_id(person_progress::ROW)
+        .one(db)
+        .await?;
     let row = row.ok_or_else(|| DbErr::RecordNotFound("the progress of persons".to_owned()))?;
     let own = backlogs::Entity::find()
         .order_by_asc(backlogs::Column::TeamId)
@@ -207,7 +190,7 @@ pub(super) async fn save(
     progress: &PersonProgress,
 ) -> Result<(), DbErr> {
     let row = person_progress::ActiveModel {
-        id: ActiveValue::Unchanged(ROW),
+        id: ActiveValue::Unchanged(person_progress::ROW),
         created_at: ActiveValue::Set(progress.position.created_at.into()),
         request_id: ActiveValue::Set(progress.position.request_id),
         position: ActiveValue::Set(progress.position.index),

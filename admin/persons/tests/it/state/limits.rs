@@ -3,15 +3,15 @@
 use super::{kept, update};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::fixture::{Fixture, NOW};
-use millrace_catalog::{
-    AppliedUpdates, ApplyOptions, Catalog, Growth, GrowthLimits, LimitedProject, PersonStore,
-    PersonUpdate, ProjectId,
+use millrace_catalog::{Catalog, ProjectId};
+use millrace_persons::{
+    AppliedUpdates, ApplyOptions, Growth, GrowthLimits, LimitedProject, PersonStore, PersonUpdate,
 };
 use millrace_rows::{Micros, UpdateKind, person_id};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-on_both!(
+millrace_catalog::on_both!(
     the_limit_of_new_ids_is_exact_and_renews_with_the_next_hour,
     beyond_the_limit_updates_still_apply_to_known_ids,
     groups_count_as_new_ids,

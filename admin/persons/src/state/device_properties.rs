@@ -8,8 +8,8 @@
 use super::load::{SLICE, any_of, properties};
 use super::person_state::{PROPERTIES_BYTES_MAX, PersonKey, Properties};
 use super::registers::Stamp;
-use crate::entities::{person_distinct_ids as ids, persons};
-use crate::time::UtcTime;
+use millrace_catalog::UtcTime;
+use millrace_catalog::entities::{person_distinct_ids as ids, persons};
 use millrace_rows::{ProjectId, person_id};
 use sea_orm::sea_query::{Expr, ExprTrait, Func, Order, Query, SelectStatement, UnionType};
 use sea_orm::{

@@ -46,10 +46,9 @@ pub use person_state::UpdateStats;
 pub use progress::{PersonBacklog, PersonProgress};
 pub use update::{PersonUpdate, UpdatePosition};
 
-use crate::entities::projects;
-use crate::error::CatalogError;
-use crate::time::UtcTime;
 use id_counts::IdCounts;
+use millrace_catalog::entities::projects;
+use millrace_catalog::{CatalogError, UtcTime};
 use millrace_rows::ProjectId;
 use new_ids::NewIds;
 use person_state::PersonState;

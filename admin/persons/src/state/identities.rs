@@ -14,7 +14,7 @@
 use super::person_state::{Person, PersonKey, PersonState, Properties, stamp};
 use super::registers::Stamp;
 use super::update::PersonUpdate;
-use crate::entities::person_distinct_ids;
+use millrace_catalog::entities::person_distinct_ids;
 use millrace_rows::{ProjectId, UpdateKind, person_id};
 use uuid::Uuid;
 

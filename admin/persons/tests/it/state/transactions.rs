@@ -1,13 +1,14 @@
 //! Size of one transaction of updates: in SQLite all other writers wait for it.
 
 use super::update;
+use millrace_catalog::Catalog;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::fixture::Fixture;
-use millrace_catalog::{ApplyOptions, Catalog, PersonStore, PersonUpdate};
+use millrace_persons::{ApplyOptions, PersonStore, PersonUpdate};
 use millrace_rows::UpdateKind;
 use std::collections::BTreeMap;
 
-on_both!(
+millrace_catalog::on_both!(
     a_transaction_has_no_more_rows_than_keep_others_waiting_for_a_moment,
     updates_of_few_people_are_one_transaction,
     large_updates_end_a_transaction_early,

@@ -6,9 +6,8 @@
 use super::PersonStore;
 use super::device_properties::with_device_properties;
 use super::registers::Registers;
-use crate::entities::{deleted_projects, groups, person_distinct_ids as ids, persons};
-use crate::error::CatalogError;
-use crate::time::UtcTime;
+use millrace_catalog::entities::{deleted_projects, groups, person_distinct_ids as ids, persons};
+use millrace_catalog::{CatalogError, UtcTime};
 use sea_orm::sea_query::{Expr, ExprTrait, SelectStatement, SimpleExpr};
 use sea_orm::{
     ColumnTrait, DbErr, EntityTrait, IntoSimpleExpr, QueryFilter, QueryOrder, QuerySelect,
@@ -80,9 +79,9 @@ impl PersonStore<'_> {
         for column in [Version, TeamId, Id] {
             query = query.order_by_asc(column);
         }
-        let rows = query.limit(count_max).all(&self.0.db).await;
+        let rows = query.limit(count_max).all(self.0.reader()).await;
         let rows = rows.map_err(|error| self.0.error(&error))?;
-        let shown = with_device_properties(&self.0.db, rows).await;
+        let shown = with_device_properties(self.0.reader(), rows).await;
         let shown = shown.map_err(|error| self.0.error(&error))?;
         let changed = shown.into_iter().map(|(row, properties)| ChangedPerson {
             team_id: row.team_id,
@@ -121,7 +120,7 @@ impl PersonStore<'_> {
         for column in [Version, TeamId, DistinctId] {
             query = query.order_by_asc(column);
         }
-        let rows = query.limit(count_max).all(&self.0.db).await;
+        let rows = query.limit(count_max).all(self.0.reader()).await;
         let rows = rows.map_err(|error| self.0.error(&error))?;
         let changed = rows.into_iter().map(|row| ChangedId {
             team_id: row.team_id,
@@ -158,7 +157,7 @@ impl PersonStore<'_> {
         for column in [Version, TeamId, GroupType, GroupKey] {
             query = query.order_by_asc(column);
         }
-        let rows = query.limit(count_max).all(&self.0.db).await;
+        let rows = query.limit(count_max).all(self.0.reader()).await;
         let rows = rows.map_err(|error| self.0.error(&error))?;
         let changed = rows.into_iter().map(|row| {
             Ok(ChangedGroup {
