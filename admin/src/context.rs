@@ -7,10 +7,11 @@ use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{
-    Access, ActivityLog, Actor, Backfills, BatchExports, Caller, Catalog, Domains, ExportLogs,
-    ExportRuns, HistoricalMigrations, Invites, Members, Organizations, Page, PageRequest,
-    PersonalKeys, Plugins, Project, ProjectKeyChanges, Projects, ProxyRecords, Roles,
+    Access, ActivityLog, Actor, Caller, Catalog, Domains, HistoricalMigrations, Invites, Members,
+    Organizations, Page, PageRequest, PersonalKeys, Plugins, Project, ProjectKeyChanges, Projects,
+    ProxyRecords, Roles,
 };
+use millrace_exports::{Backfills, BatchExports, ExportLogs, ExportRuns};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -6,7 +6,8 @@ use crate::mail::Outbox;
 use crate::plugin_catalogue::PluginCatalogue;
 use crate::proxy_check::ProbeOptions;
 use ipnet::IpNet;
-use millrace_catalog::{Catalog, SecretKey};
+use millrace_catalog::Catalog;
+use millrace_exports::SecretKey;
 use std::path::PathBuf;
 use std::time::Duration;
 

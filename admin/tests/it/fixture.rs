@@ -4,8 +4,9 @@ use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, SourcesInProcess, TestDatabase};
 use millrace_catalog::{
     Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Organizations,
-    PersonalKeys, Scopes, SecretKey, User, Users,
+    PersonalKeys, Scopes, User, Users,
 };
+use millrace_exports::SecretKey;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

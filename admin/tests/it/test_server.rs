@@ -2,7 +2,7 @@
 
 use crate::Fixture;
 use millrace_admin::{ApiConfig, Services};
-use millrace_catalog::SecretKey;
+use millrace_exports::SecretKey;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;

@@ -7,6 +7,7 @@ use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, FEATURES, Organizations, Projects, Users};
+use millrace_exports::set_features;
 use millrace_rows::shown;
 use uuid::Uuid;
 
@@ -170,7 +171,7 @@ async fn features(
         format!("there is no organization {id}; `millrace organizations list` shows them")
     })?;
     if !on.is_empty() || !off.is_empty() {
-        let changed = organizations.set_features(&actor, id, on, off).await;
+        let changed = set_features(catalog, &actor, id, on, off).await;
         set =
             changed.context("nothing changed; `millrace organizations features` shows the keys")?;
     }

@@ -3,6 +3,7 @@
 use crate::client::{Client, TestResponse};
 use crate::rows::{Stored, read_rows};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::set_features;
 use millrace_catalog::{
     Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration,
     HistoricalMigrations, NewProject, Organizations, ProjectId, Projects, features,
@@ -255,8 +256,7 @@ impl TestEnv {
             (vec![], feature)
         };
         let (catalog, operator) = (&self.catalog, Actor::command_line());
-        let switched =
-            Organizations::new(catalog).set_features(&operator, self.organization_id, &on, &off);
+        let switched = set_features(catalog, &operator, self.organization_id, &on, &off);
         catalog.runtime().block_on(switched).unwrap();
     }
 

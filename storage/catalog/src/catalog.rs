@@ -64,7 +64,7 @@ pub struct Catalog {
     /// Parser of plugins' sources; `None`: this process reads none.
     source_parser: Option<Arc<dyn SourceParser>>,
     /// Limits of each organization.
-    pub(crate) limits: CatalogLimits,
+    limits: CatalogLimits,
 }
 
 impl fmt::Debug for Catalog {
@@ -165,6 +165,12 @@ impl Catalog {
     pub fn with_limits(mut self, limits: CatalogLimits) -> Self {
         self.limits = limits;
         self
+    }
+
+    /// Limits of organizations, as the operator sets them.
+    #[must_use]
+    pub const fn limits(&self) -> &CatalogLimits {
+        &self.limits
     }
 
     pub(crate) fn source_parser(&self) -> Result<&dyn SourceParser, ChangeError> {

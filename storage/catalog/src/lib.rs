@@ -9,8 +9,6 @@
 //! | `idempotency` | idempotency keys: a request is executed once, however often it is sent |
 //! | `plugins` | the five families of plugins, their source, their use |
 //! | `proxy_records` | customers' domains that point to this installation |
-//! | `batch_exports` | batch exports: destinations, schedules, runs and their outcomes |
-//! | `secrets` | encryption of secrets that must be read back; no I/O |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
 //! | `person_watermark` | the time up to which persons are known |
 //! | `historical_migrations` | imports: requests and decisions |
@@ -29,6 +27,7 @@
 //! | [`transaction`] | begin, checks and end of a writing transaction |
 //! | [`entities`], `migrations` | the tables and their history |
 //! | [`database_clock`] | the clock that all processes share |
+//! | [`default_project`] | project of a new resource that names none |
 //! | [`names`], [`page`], [`random`] | texts of people, pages of lists, random texts |
 //! | `location` | location of the database, and classification of its errors |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for the caller |
@@ -51,7 +50,6 @@
 
 mod activity;
 mod actor;
-mod batch_exports;
 mod bootstrap;
 pub mod bounded_json;
 mod catalog;
@@ -60,6 +58,7 @@ mod condition;
 mod condition_locks;
 mod connect;
 pub mod database_clock;
+pub mod default_project;
 mod domains;
 mod email;
 pub mod entities;
@@ -87,7 +86,6 @@ mod proxy_records;
 pub mod random;
 mod roles;
 mod scopes;
-mod secrets;
 mod stored_json;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -101,15 +99,6 @@ pub use activity::{
     AuditChange,
 };
 pub use actor::Actor;
-pub use batch_exports::{
-    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, Backfills, BatchExportChange,
-    BatchExportView, BatchExports, CheckedDestination, ClaimedRun, DestinationChange,
-    DestinationField, DestinationLimits, DestinationSpec, ExportInterval, ExportLogFilter,
-    ExportLogs, ExportPlace, ExportPlanner, ExportRuns, ExportWriter, FILE_FORMATS, FieldKind,
-    FieldNeed, IntervalError, NeededWhen, NewBatchExport, NewExportLog, NewRun, OpenBackfill,
-    PrunedRuns, RunCursor, RunFilter, RunOrder, RunOutcome, RunProgress, RunRoundRobin, Sample,
-    TAKE_BACK_MAX, UnknownExportValue, Unpaused,
-};
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
 pub use condition_locks::{ConditionLocks, ConditionOutcome};
@@ -177,6 +166,5 @@ pub use projects::{
 pub use proxy_records::{ProxyRecordView, ProxyRecords};
 pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};
-pub use secrets::{SecretError, SecretKey};
 pub use stored_json::StoredJson;
 pub use users::{NewUser, Users};

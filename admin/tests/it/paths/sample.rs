@@ -1,10 +1,8 @@
 //! An organization with one resource of each kind, for ids in paths and bodies.
 
 use crate::Fixture;
-use millrace_catalog::{
-    Actor, ExportLogs, ExportRuns, Invites, Level, LogLevel, NewExportLog, NewInvite, NewRun,
-    PluginFamily, User, UtcTime,
-};
+use millrace_catalog::{Actor, Invites, Level, LogLevel, NewInvite, PluginFamily, User, UtcTime};
+use millrace_exports::{ExportLogs, ExportRuns, NewExportLog, NewRun};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use uuid::Uuid;

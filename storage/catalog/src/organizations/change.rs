@@ -3,7 +3,6 @@
 use super::{Organizations, checked_organization_name, organization_audit};
 use crate::activity::Activity;
 use crate::actor::Actor;
-use crate::batch_exports::BatchExports;
 use crate::entities::activity_counts;
 use crate::entities::organizations::{self, FeatureKeys};
 use crate::error::ChangeError;
@@ -29,6 +28,16 @@ pub struct OrganizationChange {
     pub enforce_2fa: Option<Option<bool>>,
     /// True if members below administrator may change pipelines.
     pub members_can_write_pipelines: Option<bool>,
+}
+
+/// Organization whose features were switched.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SwitchedFeatures {
+    /// Organization with its features from now on.
+    pub organization: organizations::Model,
+    /// True if its batch exports are to be paused, in the same transaction.
+    pub loses_exports: bool,
 }
 
 impl Organizations<'_> {
@@ -79,28 +88,6 @@ impl Organizations<'_> {
         self.save(within, actor, before, after).await
     }
 
-    /// Takes features away from an organization and gives them back; for the operator.
-    ///
-    /// # Errors
-    ///
-    /// No such organization, or no such feature.
-    pub async fn set_features(
-        self,
-        actor: &Actor,
-        id: Uuid,
-        on: &[String],
-        off: &[String],
-    ) -> Result<organizations::Model, ChangeError> {
-        for key in on.iter().chain(off) {
-            if !FEATURES.iter().any(|feature| feature.key == key) {
-                return Err(ChangeError::not_found("feature", key));
-            }
-        }
-        let transaction = self.0.begin().await?;
-        let changed = self.switch_features(&transaction, actor, id, on, off).await;
-        self.0.finish(transaction, changed).await
-    }
-
     /// Sets an organization's level of access to plugins: 0 nothing, 3 configure, 6 install, 9
     /// share them. For the operator.
     ///
@@ -131,14 +118,25 @@ impl Organizations<'_> {
         self.0.finish(transaction, changed).await
     }
 
-    async fn switch_features(
+    /// Takes features away from an organization and gives them back, within a transaction that also
+    /// pauses its exports where [`SwitchedFeatures::loses_exports`] says so; for the operator.
+    ///
+    /// # Errors
+    ///
+    /// No such organization, or no such feature.
+    pub async fn switch_features(
         self,
         within: &DatabaseTransaction,
         actor: &Actor,
         id: Uuid,
         on: &[String],
         off: &[String],
-    ) -> Result<organizations::Model, Abort> {
+    ) -> Result<SwitchedFeatures, Abort> {
+        for key in on.iter().chain(off) {
+            if !FEATURES.iter().any(|feature| feature.key == key) {
+                return Err(ChangeError::not_found("feature", key).into());
+            }
+        }
         let before = lock_organization(within, id).await?;
         let is_off = |feature: &Feature| {
             let (key, was_off) = (feature.key, !before.has_feature(*feature));
@@ -152,13 +150,11 @@ impl Organizations<'_> {
         };
         let loses_exports =
             before.has_feature(DATA_PIPELINES) && !after.has_feature(DATA_PIPELINES);
-        let saved = self.save(within, actor, before, after).await?;
-        if loses_exports {
-            BatchExports::new(self.0)
-                .pause_all_of(within, actor, id)
-                .await?;
-        }
-        Ok(saved)
+        let organization = self.save(within, actor, before, after).await?;
+        Ok(SwitchedFeatures {
+            organization,
+            loses_exports,
+        })
     }
 
     /// Writes a changed organization and its audit entry; nothing if no field differs.

@@ -62,7 +62,7 @@ impl Plugins<'_> {
                 .filter(own)
                 .count(&transaction)
                 .await?;
-            must_be_within_setting("plugins", "plugins_max", had, self.0.limits.plugins_max)?;
+            must_be_within_setting("plugins", "plugins_max", had, self.0.limits().plugins_max)?;
             let plugin = self.new_plugin(writer, new.fields, new.url, installed.as_ref());
             must_have_feature_of(&transaction, &plugin).await?;
             fit_together(None, &plugin)?;

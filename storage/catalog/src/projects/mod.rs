@@ -7,17 +7,14 @@
 //! | `first_event` | mark of projects that have events |
 //! | `change` | settings, deletion |
 //! | `locks` | projects that are about to be changed |
-//! | `default_project` | project of a new resource that names none |
 
 mod change;
-mod default_project;
 mod first_event;
 mod handles;
 mod keys;
 mod locks;
 
 pub use change::ProjectChange;
-pub(crate) use default_project::project_or_default;
 pub use handles::{ProjectKeyChanges, ProjectKeys, Projects};
 pub use keys::ProjectKey;
 

@@ -2,10 +2,11 @@
 //! and without, and [`on_both!`], which runs a test on each kind; organizations for tests.
 
 mod database;
-mod exports;
+mod features;
 pub mod fixture;
 mod held;
 mod hostile_json;
+pub mod lists;
 mod on_both;
 mod people;
 mod plugin_configs;
@@ -13,11 +14,12 @@ mod postgres;
 mod seed;
 mod sources;
 mod statements;
+pub mod test_env;
 
 pub use crate::on_both;
 pub use database::{DatabaseKind, TestDatabase};
-pub use exports::new_export;
-pub use held::holding;
+pub use features::set_features;
+pub use held::{holding, until_one_waits};
 pub use hostile_json::nested_markers;
 pub use on_both::{on_empty, on_schema};
 pub use postgres::TestPostgres;

@@ -1,7 +1,7 @@
 //! Activity log: every write leaves an entry.
 
-use crate::seed::{numbers, random_uuid};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{numbers, random_uuid};
 use millrace_catalog::{
     Activity, ActivityEntry, ActivityFilter, ActivityLog, ActivityScope, Actor, BootstrapOptions,
     Catalog, NewPersonalKey, NewProject, Organizations, PageRequest, PersonalKeys, ProjectChange,

@@ -1,7 +1,7 @@
 //! Changes with a condition that concurrent changes may break.
 
-use crate::test_env::TestEnv;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::test_env::TestEnv;
 use millrace_catalog::{
     Catalog, CatalogError, ChangeError, ConditionLocks, ConditionOutcome, OrganizationChange,
     Organizations,

@@ -1,8 +1,8 @@
 //! Domains: claims, proofs, login rules.
 
-use crate::seed::{numbers, random_uuid};
-use crate::test_env::{FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::test_env::{FIRST, START, TestEnv, actor, blame, field};
+use millrace_catalog::testing::{numbers, random_uuid};
 use millrace_catalog::{
     Activity, ActivityScope, Actor, ChangeError, Domain, DomainChange, Domains, Level, NewDomain,
     Organizations, PageRequest, UtcTime,

@@ -1,7 +1,7 @@
 //! E-mail addresses in several spellings.
 
-use crate::test_env::{TestEnv, blame, field};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::test_env::{TestEnv, blame, field};
 use millrace_catalog::{Catalog, ChangeError, Invites, NewInvite, NewUser, Organizations, Users};
 
 on_both!(

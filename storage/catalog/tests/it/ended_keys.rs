@@ -1,10 +1,9 @@
 //! Deletion of personal keys that ended: long ago, or before many others of their owner.
 
-use crate::contention::until_one_waits;
-use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::limits::ENDED_KEYS_PER_USER_MAX;
-use millrace_catalog::testing::holding;
+use millrace_catalog::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase, numbers, random_uuid};
+use millrace_catalog::testing::{holding, until_one_waits};
 use millrace_catalog::{Caller, Cleanup, OwnKeyChange, PersonalKeys, UtcTime};
 use millrace_rows::Micros;
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! Features that are taken away while a change waits: the catalog checks those of the locked
 //! organization, not those that the caller saw before.
 
-use crate::lock_order::new_migration;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::fixture::Fixture;
+use millrace_catalog::testing::set_features;
 use millrace_catalog::{
     Actor, ChangeError, DomainChange, Domains, FEATURES, HistoricalMigrations, Invites, NewDomain,
-    NewInvite, NewPlugin, NewRole, Organizations, PluginFamily, PluginFields, PluginWriter,
-    Plugins, ProjectAccess, ProjectAccessLevel, ProxyRecords, RoleChange, Roles,
+    NewHistoricalMigration, NewInvite, NewPlugin, NewRole, PluginFamily, PluginFields,
+    PluginWriter, Plugins, ProjectAccess, ProjectAccessLevel, ProxyRecords, RoleChange, Roles,
 };
 
 on_both!(
@@ -23,6 +23,16 @@ struct WithoutFeatures {
     proxy: uuid::Uuid,
     plugin: i64,
     member: millrace_catalog::User,
+}
+
+fn new_migration() -> NewHistoricalMigration {
+    NewHistoricalMigration {
+        project_id: None,
+        source: "Amplitude".to_owned(),
+        method: "batch".to_owned(),
+        total_events: 30,
+        events_per_minute: 10,
+    }
 }
 
 fn plugin() -> NewPlugin {
@@ -58,7 +68,7 @@ impl WithoutFeatures {
         let (role, plugin) = (role.unwrap().role.id, plugin.unwrap().plugin.id);
         let all = FEATURES.map(|feature| feature.key.to_owned());
         let operator = Actor::command_line();
-        let off = Organizations::new(catalog).set_features(&operator, id, &[], &all);
+        let off = set_features(catalog, &operator, id, &[], &all);
         off.await.unwrap();
         Self {
             fixture,
@@ -155,7 +165,7 @@ async fn saml_needs_a_feature_of_its_own(made: &WithoutFeatures) {
     let id = made.fixture.organization_id;
     let on = ["automatic_provisioning", "sso_enforcement"].map(str::to_owned);
     let operator = Actor::command_line();
-    let allowed = Organizations::new(catalog).set_features(&operator, id, &on, &[]);
+    let allowed = set_features(catalog, &operator, id, &on, &[]);
     allowed.await.unwrap();
     for change in [
         DomainChange {

@@ -1,7 +1,7 @@
 //! Idempotency keys: claims, responses and their expiry.
 
-use crate::test_env::{DAY_MICROS, START, TestEnv};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::test_env::{DAY_MICROS, START, TestEnv};
 use millrace_catalog::{IdempotencyClaim, IdempotencyKeys, ResponseOwners, StoredResponse};
 use millrace_rows::Micros;
 use tokio::task::JoinSet;

@@ -1,7 +1,7 @@
 //! Registry of ingest nodes: registered, running, stopped, deregistered; and the watermark of
 //! exports.
 
-use crate::test_env::START;
+use millrace_catalog::testing::test_env::START;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Catalog, ChangeError, NodeStart, NodeStarts, NodeState, Nodes, Published, RegisterError,

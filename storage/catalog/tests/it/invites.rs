@@ -1,8 +1,8 @@
 //! Invites: permissions, lists, links.
 
-use crate::seed::{numbers, random_uuid};
-use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
+use millrace_catalog::testing::{numbers, random_uuid};
 use millrace_catalog::{
     Activity, ActivityScope, Actor, Invites, Level, Members, NewInvite, NewProject, Organizations,
     PageRequest, ProjectAccess, ProjectAccessLevel, Projects, SentInvite,

@@ -1,13 +1,14 @@
 //! Limits of what an organization or a user may have. Exports, plugins, projects, keys, proxy
 //! records and backfills have tests of their own.
 
-use crate::seed::{add_members, numbers, random_uuid};
-use crate::test_env::TestEnv;
 use millrace_catalog::limits::{
     DOMAINS_MAX, HISTORICAL_MIGRATIONS_MAX, INVITES_MAX, MEMBERS_MAX, OWNED_ORGANIZATIONS_MAX,
     ROLE_MEMBERSHIPS_MAX, ROLES_MAX,
 };
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::lists::add_members;
+use millrace_catalog::testing::test_env::TestEnv;
+use millrace_catalog::testing::{numbers, random_uuid};
 use millrace_catalog::{
     Actor, ChangeError, Domains, HistoricalMigrations, Invites, Members, NewDomain,
     NewHistoricalMigration, NewInvite, NewRole, Organizations, Roles,

@@ -16,7 +16,6 @@
 extern crate millrace_catalog;
 
 mod activity;
-mod batch_exports;
 mod bootstrap;
 mod cleanup;
 mod conditions;
@@ -30,8 +29,6 @@ mod idempotency;
 mod ingest_nodes;
 mod invites;
 mod limits;
-mod lists;
-mod lock_order;
 mod members;
 mod open;
 mod organization_changes;
@@ -45,9 +42,7 @@ mod proxy_records;
 mod response_bytes;
 mod roles;
 mod schema;
-mod seed;
 mod signup;
-mod test_env;
 mod unused_users;
 mod upgrade;
 mod writers;

@@ -1,9 +1,9 @@
 //! Members: lists, levels, removal.
 
-use crate::seed::add_members;
-use crate::test_env::{FIRST, TestEnv, actor, blame};
 use Level::{Administrator, Member, Owner};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::lists::add_members;
+use millrace_catalog::testing::test_env::{FIRST, TestEnv, actor, blame};
 use millrace_catalog::{
     Activity, ActivityScope, Actor, Catalog, ChangeError, Level, Members, PageRequest, User,
 };

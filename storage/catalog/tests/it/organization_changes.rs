@@ -1,8 +1,9 @@
 //! Organizations: settings, features, deletion.
 
-use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::features::SAML;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::set_features;
+use millrace_catalog::testing::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::{
     Activity, ActivityFilter, ActivityLog, Actor, FEATURES, NewOrganization, OrganizationChange,
     Organizations, ProjectKeys, Projects,
@@ -104,7 +105,7 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
     for (on, off, left) in table {
         let (on, off) = (keys(on), keys(off));
         let id = env.organization;
-        let set = Organizations::new(&env.catalog).set_features(&operator, id, &on, &off);
+        let set = set_features(&env.catalog, &operator, id, &on, &off);
         let set = set.await.unwrap();
         assert_eq!(set.disabled_features.0, left);
         assert_eq!(set.features().count(), FEATURES.len() - left.len());
@@ -112,7 +113,7 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
     }
     let id = env.organization;
     let unknown = keys(&["flying"]);
-    let refused = Organizations::new(&env.catalog).set_features(&operator, id, &[], &unknown);
+    let refused = set_features(&env.catalog, &operator, id, &[], &unknown);
     assert_eq!(
         refused.await.unwrap_err().to_string(),
         "there is no feature \"flying\""

@@ -1,7 +1,7 @@
 //! Personal keys that manage other keys of their owner.
 
-use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::{
     Activity, ActivityScope, Actor, Caller, CreatedPersonalKey, NewOwnKey, OrganizationIds,
     Organizations, OwnKeyChange, PersonalKeys, Scopes, UtcTime,

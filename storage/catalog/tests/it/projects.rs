@@ -1,7 +1,8 @@
 //! Projects: settings, lists, deletion.
 
-use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::set_features;
+use millrace_catalog::testing::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::{
     Activity, Actor, NewProject, Organizations, PageRequest, Project, ProjectChange,
     ProjectKeyChanges, ProjectKeys, Projects,
@@ -218,7 +219,7 @@ async fn only_one_of_parallel_creations_succeeds_without_the_feature(database: T
     let (by, here) = (Actor::command_line(), env.organization);
     let feature = "organizations_projects";
     let off = [feature.to_owned()];
-    let switched = Organizations::new(&env.catalog).set_features(&by, here, &[], &off);
+    let switched = set_features(&env.catalog, &by, here, &[], &off);
     switched.await.unwrap();
     let only = ProjectId(first(&env).await.id);
     let deleted = Projects::new(&env.catalog).delete(&by, here, only);

@@ -1,10 +1,10 @@
 //! Bounds of the bytes that responses to requests with an idempotency key take.
 
-use crate::test_env::{DAY_MICROS, START, TestEnv};
 use millrace_catalog::limits::{
     RESPONSE_BYTES_PER_ORGANIZATION_MAX, RESPONSE_BYTES_PER_USER_MAX,
     RESPONSE_BYTES_RESERVED_PER_USER,
 };
+use millrace_catalog::testing::test_env::{DAY_MICROS, START, TestEnv};
 use millrace_catalog::testing::{TestDatabase, numbers};
 use millrace_catalog::{
     Catalog, IdempotencyClaim, IdempotencyKeys, ResponseOwners, ResponsesFull, StoredResponse,

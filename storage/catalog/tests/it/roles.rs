@@ -1,8 +1,9 @@
 //! Roles and their members.
 
-use crate::seed::{add_members, numbers, random_uuid};
-use crate::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::lists::add_members;
+use millrace_catalog::testing::test_env::{FIRST, TestEnv, actor, blame, field};
+use millrace_catalog::testing::{numbers, random_uuid};
 use millrace_catalog::{
     Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, Members, NewRole,
     Organizations, PageRequest, Role, RoleChange, RoleFilter, RoleMember, Roles, User,

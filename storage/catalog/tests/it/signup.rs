@@ -1,8 +1,8 @@
 //! Accepting invites.
 
-use crate::seed::add_members;
-use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::lists::add_members;
+use millrace_catalog::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv, actor, blame, field};
 use millrace_catalog::{
     Activity, ActivityScope, Invites, Level, Members, NewInvite, Organizations, PersonalKeys,
     SentInvite, Users,

@@ -1,8 +1,8 @@
 //! Deletion of users who have had no organization, no invite and no key for a time.
 
 use crate::ended_keys::{KEPT, set_day};
-use crate::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::holding;
+use millrace_catalog::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
     Actor, Cleanup, Invites, Members, NewInvite, Organizations, PersonalKeys, Users, UtcTime,

@@ -2,8 +2,8 @@
 //!
 //! The rows are inserted by SQL as that version wrote them: they must never be edited.
 
-use crate::test_env::FIRST;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::test_env::FIRST;
 use millrace_catalog::{
     Actor, Caller, Catalog, Domains, FeatureKeys, Invites, Level, Members, NewDomain, NewInvite,
     NewRole, NodeStarts, Nodes, Organization, Organizations, PersonalKeys, ProjectId,

@@ -1,9 +1,8 @@
 //! Writers: changes that wait for one another, fail or are cancelled.
 
-use crate::test_env::TestEnv;
-use millrace_catalog::testing::holding;
+use millrace_catalog::testing::test_env::TestEnv;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
-use millrace_catalog::{Catalog, ChangeError, ExportPlanner, Organizations};
+use millrace_catalog::{Catalog, ChangeError, Organizations};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
 use std::future::Future;
 use std::pin::pin;
@@ -14,8 +13,6 @@ use uuid::Uuid;
 
 /// Concurrent changes, more than there are connections.
 const CHANGES: usize = 16;
-/// Time after which a statement is given up that waits for a lock.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn waiting_changes_take_no_connection_from_readers() {
@@ -124,27 +121,6 @@ async fn in_transactions(watcher: &DatabaseConnection) -> i64 {
     ));
     let row = counted.await.unwrap().unwrap();
     row.try_get("", "count").unwrap()
-}
-
-/// Reads are given up while a table is locked: on PostgreSQL each statement waits on for the lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn statements_that_were_given_up_keep_no_connection() {
-    let database = TestDatabase::of(DatabaseKind::Postgres).await;
-    let env = TestEnv::new(&database).await;
-    let holder = holding(&database, "LOCK TABLE batch_exports").await;
-    let mut reads = JoinSet::new();
-    for _ in 0..CHANGES {
-        let catalog = env.catalog.clone();
-        reads.spawn(async move {
-            tokio::time::timeout(GIVEN_UP_AFTER, ExportPlanner::new(&catalog).has_work())
-                .await
-                .is_err()
-        });
-    }
-    assert!(reads.join_all().await.into_iter().all(|given_up| given_up));
-    let seen = Organizations::new(&env.catalog).list_all().await;
-    assert_eq!(seen.unwrap().len(), 1, "the lock is still held");
-    holder.rollback().await.unwrap();
 }
 
 /// Connections have no idle time and no lifetime: those that a server has ended, as by a restart,

@@ -3,10 +3,8 @@
 use super::slow_counts::SlowCounts;
 use super::test_env::{NOW, TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{
-    Actor, BackfillRange, Backfills, BatchExports, DestinationType, ExportPlace, ExportRuns,
-    ProjectId, RunStatus, UtcTime,
-};
+use millrace_catalog::{Actor, DestinationType, ProjectId, RunStatus, UtcTime};
+use millrace_exports::{BackfillRange, Backfills, BatchExports, ExportPlace, ExportRuns};
 use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;

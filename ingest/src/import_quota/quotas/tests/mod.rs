@@ -6,6 +6,7 @@ use super::{ImportQuotas, LeaseDecision, LeaseReport};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::testing::holding;
+use millrace_catalog::testing::set_features;
 use millrace_catalog::{
     ActivityScope, Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration,
     HistoricalMigrations, MigrationState, NodeStarts, Nodes, Organizations, ProjectId, Projects,
@@ -307,14 +308,14 @@ async fn an_organization_without_the_feature_gets_nothing(database: TestDatabase
     renew(catalog, A, project_id, lease_report(0, 0, 10)).await;
     let feature = [features::HISTORICAL_MIGRATIONS.key.to_owned()];
     let operator = Actor::command_line();
-    let off = Organizations::new(catalog).set_features(&operator, id, &[], &feature);
+    let off = set_features(catalog, &operator, id, &[], &feature);
     off.await.unwrap();
     let refused = renew(catalog, A, project_id, lease_report(4, 6, 1)).await;
     assert_eq!(
         (refused.is_allowed, refused.given, refused.give_back),
         (false, 0, 6)
     );
-    let on = Organizations::new(catalog).set_features(&operator, id, &feature, &[]);
+    let on = set_features(catalog, &operator, id, &feature, &[]);
     on.await.unwrap();
     let back = renew(catalog, A, project_id, lease_report(4, 0, 1)).await;
     assert_eq!((back.is_allowed, back.given), (true, 1));

@@ -1,9 +1,10 @@
 //! Permissions to write plugins, as they are at the moment of writing.
 
 use super::{code_of, create, files, named, writer_in};
-use crate::test_env::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::fixture::Fixture;
+use millrace_catalog::testing::set_features;
+use millrace_catalog::testing::test_env::actor;
 use millrace_catalog::{
     Actor, ChangeError, Members, NewPlugin, OrganizationChange, Organizations, PluginFamily,
     PluginFields, PluginWriter, Plugins,
@@ -149,8 +150,7 @@ async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_tra
     let before = Plugins::new(catalog).create(writer(PluginFamily::Plugins), made_of(of_before));
     let before = before.await.unwrap().plugin.id;
     let off = ["data_pipelines".to_owned()];
-    let taken =
-        Organizations::new(catalog).set_features(&fixture.actor, organization_id, &[], &off);
+    let taken = set_features(catalog, &fixture.actor, organization_id, &[], &off);
     taken.await.unwrap();
     for family in PluginFamily::ALL {
         if matches!(

@@ -3,6 +3,7 @@
 use super::{code_of, create, files, foreign, named, writer_in};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::fixture::{ALL, Fixture};
+use millrace_catalog::testing::set_features;
 use millrace_catalog::{
     ChangeError, Cleanup, Organizations, PluginFamily, PluginFields, PluginWriter, Plugins,
     ProjectId,
@@ -150,7 +151,7 @@ async fn what_an_error_asks_for_is_possible_without_the_feature(database: TestDa
     configure(&fixture, id, fixture.project_id, ENABLED).await;
     let actor = operator(&fixture).actor;
     let off = ["data_pipelines".to_owned()];
-    let taken = Organizations::new(catalog).set_features(actor, foreign_id, &[], &off);
+    let taken = set_features(catalog, actor, foreign_id, &[], &off);
     taken.await.unwrap();
     let asks = |refused: Result<(), ChangeError>| {
         let refused = refused.unwrap_err();

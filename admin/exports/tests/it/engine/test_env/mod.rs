@@ -7,15 +7,17 @@ mod waiting;
 use async_trait::async_trait;
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, Backfills, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
-    DestinationType, ExportInterval, ExportPlace, NewBatchExport, NodeStarts, Nodes, ProjectId,
-    Published, SecretKey, UtcTime, Watermarks,
+    Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationType, NodeStarts,
+    Nodes, ProjectId, Published, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
 use millrace_exports::destination::Destinations;
 use millrace_exports::engine::{
     Engine, EngineOptions, MinimumPace, Notice, Notices, OpenDestination,
+};
+use millrace_exports::{
+    Backfills, DestinationChange, ExportInterval, ExportPlace, NewBatchExport, SecretKey,
 };
 use millrace_rows::{Clock as _, Micros, TestClock};
 use serde_json::{Value, json};
@@ -261,7 +263,7 @@ impl TestEnv {
     /// Starts a backfill; returns its id.
     pub async fn backfill(&self, export_id: Uuid, start: Option<i64>, end: Option<i64>) -> Uuid {
         let at = |micros: i64| UtcTime(NOW.0 + micros);
-        let range = millrace_catalog::BackfillRange {
+        let range = millrace_exports::BackfillRange {
             start_at: start.map(at),
             end_at: end.map(at),
         };

@@ -1,9 +1,10 @@
 //! Other organizations in the environment.
 
 use super::TestEnv;
-use millrace_catalog::{
-    BatchExport, BatchExportRun, BatchExports, DestinationLimits, ExportPlace, ExportRuns,
-    ExportWriter, NewBatchExport, Organizations, PageRequest, ProjectId, RunFilter, RunOrder,
+use millrace_catalog::{BatchExport, BatchExportRun, Organizations, PageRequest, ProjectId};
+use millrace_exports::{
+    BatchExports, DestinationLimits, ExportPlace, ExportRuns, ExportWriter, NewBatchExport,
+    RunFilter, RunOrder,
 };
 use std::time::Duration;
 use uuid::Uuid;

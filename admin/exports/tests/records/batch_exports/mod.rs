@@ -1,0 +1,138 @@
+//! Batch exports: records, pauses, runs, backfills and lines.
+
+mod access;
+mod backfill_planners;
+mod backfill_round_robin;
+mod backfills;
+mod claims;
+mod deleted;
+mod destinations;
+mod empty_backfills;
+mod features;
+mod field_dependencies;
+mod folders;
+mod logs;
+mod operator_wait;
+mod pauses;
+mod plan;
+mod records;
+mod retention;
+mod runs;
+mod unknown_values;
+mod wrong_interval;
+
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::fixture::Fixture;
+use millrace_catalog::{Actor, BatchExport, ChangeError, DestinationType};
+use millrace_exports::{
+    BackfillRoundRobin, Backfills, BatchExports, DestinationChange, DestinationLimits, ExportPlace,
+    ExportWriter, NewBatchExport, OpenBackfill, SecretKey,
+};
+use serde_json::{Value, json};
+use std::path::Path;
+use uuid::Uuid;
+
+/// An hour, in microseconds.
+const HOUR: i64 = 3_600_000_000;
+
+/// Claim of a run that no process has claimed.
+const UNCLAIMED: Option<Uuid> = None;
+
+/// Actor who may write in the other organization, which has no members.
+static COMMAND_LINE: Actor = Actor::command_line();
+
+/// Catalog, with the inputs of exports.
+struct TestEnv {
+    fixture: Fixture,
+    key: SecretKey,
+}
+
+impl TestEnv {
+    async fn open(database: &TestDatabase) -> Self {
+        Self {
+            fixture: Fixture::open(database).await,
+            key: SecretKey::generate().unwrap(),
+        }
+    }
+
+    fn place(&self) -> ExportPlace {
+        ExportPlace {
+            organization_id: self.fixture.organization_id,
+            project_id: None,
+        }
+    }
+
+    fn foreign_place(&self) -> ExportPlace {
+        ExportPlace {
+            organization_id: self.fixture.foreign_id,
+            project_id: None,
+        }
+    }
+
+    fn writer(&self) -> ExportWriter<'_> {
+        ExportWriter {
+            actor: &self.fixture.actor,
+            place: self.place(),
+            key: &self.key,
+            limits: DestinationLimits {
+                allow_private: false,
+                is_public: |_| true,
+                export_root: Some(Path::new("/exports")),
+            },
+        }
+    }
+
+    async fn make(&self, new: NewBatchExport) -> Result<BatchExport, ChangeError> {
+        let made = BatchExports::new(&self.fixture.catalog).create(self.writer(), new);
+        made.await.map(|seen| seen.export)
+    }
+
+    async fn made(&self) -> BatchExport {
+        self.make(new_export()).await.unwrap()
+    }
+
+    /// Backfills to plan, in turn.
+    async fn backfills_to_plan(&self) -> Vec<OpenBackfill> {
+        let (mut round_robin, mut found) = (BackfillRoundRobin::default(), Vec::new());
+        loop {
+            let next = Backfills::new(&self.fixture.catalog).next_to_plan(&round_robin, &[]);
+            let Some(next) = next.await.unwrap() else {
+                return found;
+            };
+            let is_again = |known: &OpenBackfill| known.backfill.id == next.backfill.id;
+            if found.iter().any(is_again) {
+                return found;
+            }
+            round_robin.mark_served(&next);
+            found.push(next);
+        }
+    }
+}
+
+fn destination(kind: DestinationType, config: Value) -> DestinationChange {
+    let Value::Object(config) = config else {
+        panic!("{config} is no object");
+    };
+    DestinationChange {
+        kind: Some(kind),
+        config,
+    }
+}
+
+fn s3() -> DestinationChange {
+    let config = json!({
+        "bucket_name": "bucket", "region": "r", "prefix": "p", "aws_access_key_id": "AKIA",
+        "aws_secret_access_key": "s3cret",
+    });
+    destination(DestinationType::S3, config)
+}
+
+fn new_export() -> NewBatchExport {
+    millrace_exports::testing::new_export(s3())
+}
+
+/// Field at fault, and the code.
+fn blame(error: &ChangeError) -> (Option<String>, &'static str) {
+    let violation = error.violation().unwrap();
+    (violation.field, violation.code)
+}
