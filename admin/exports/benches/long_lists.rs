@@ -16,12 +16,12 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::lists::{Sizes, add_lists};
-use millrace_catalog::{
-    ActivityFilter, ActivityLog, ActivityScope, Actor, Caller, Catalog, Domains, Invites, Members,
-    NewPersonalKey, NewRole, NewUser, Organizations, PageRequest, PersonalKeys, Projects,
-    ProxyRecords, RoleFilter, Roles, Scopes, Users,
-};
+use millrace_catalog::{ActivityScope, Actor, Catalog, PageRequest, Scopes};
 use millrace_exports::{BatchExports, ExportPlace};
+use millrace_organizations::{
+    ActivityFilter, ActivityLog, Caller, Domains, Invites, Members, NewPersonalKey, NewRole,
+    NewUser, Organizations, PersonalKeys, Projects, ProxyRecords, RoleFilter, Roles, Users,
+};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 

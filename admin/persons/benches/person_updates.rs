@@ -16,7 +16,8 @@
 )]
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BootstrapOptions, Catalog, ProjectId};
+use millrace_catalog::{Catalog, ProjectId};
+use millrace_organizations::{BootstrapOptions, bootstrap};
 use millrace_persons::{ApplyOptions, PersonStore, PersonUpdate, UpdatePosition};
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Instant;
@@ -87,8 +88,7 @@ async fn apply(catalog: &Catalog, mut updates: &[PersonUpdate]) {
 async fn main() {
     let database = TestDatabase::sqlite();
     let catalog = Catalog::open(database.url()).await.unwrap();
-    let made = catalog
-        .bootstrap(BootstrapOptions::default())
+    let made = bootstrap(&catalog, BootstrapOptions::default())
         .await
         .unwrap();
     let project = made.unwrap().project_id;

@@ -1,8 +1,9 @@
 //! Features that an operator may disable, and the operations that need them.
 
 use crate::Fixture;
-use millrace_catalog::{Actor, Domains, FEATURES};
+use millrace_catalog::{Actor, FEATURES};
 use millrace_exports::set_features;
+use millrace_organizations::Domains;
 use serde_json::{Value, json};
 
 on_both!(

@@ -3,7 +3,8 @@
 use crate::Fixture;
 use crate::access::{self, Rule};
 use millrace_admin::plugin_catalogue::{CatalogueSource, PluginCatalogue};
-use millrace_catalog::{Actor, Level, NewPersonalKey, PersonalKeys, PluginFamily, Scopes};
+use millrace_catalog::{Actor, Level, Scopes};
+use millrace_organizations::{NewPersonalKey, PersonalKeys, PluginFamily};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 use millrace_catalog::{Catalog, Nodes};
 use millrace_clickhouse::ClickHouse;
 use millrace_embedded::Supervisor;
+use millrace_organizations::is_bootstrapped;
 use millrace_persons::PersonStore;
 use std::path::Path;
 use std::time::Duration;
@@ -86,7 +87,7 @@ fn adapt_credentials(config: &Config) -> anyhow::Result<Credentials> {
 
 /// Adapts the catalog to a new node, and to a ClickHouse of an earlier moment.
 async fn adapt_catalog(catalog: &Catalog) -> anyhow::Result<()> {
-    if !catalog.is_bootstrapped().await? {
+    if !is_bootstrapped(catalog).await? {
         bail!(
             "the backup has an empty catalog.db, which no server has used: an earlier version made it \
              in the folder of a `millrace clickhouse`; restore its folder clickhouse as RUNBOOK.md says \

@@ -6,8 +6,9 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, FEATURES, Organizations, Projects, Users};
+use millrace_catalog::{Actor, Catalog, FEATURES};
 use millrace_exports::set_features;
+use millrace_organizations::{Organizations, Projects, Users};
 use millrace_rows::shown;
 use uuid::Uuid;
 

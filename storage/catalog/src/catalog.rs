@@ -4,13 +4,12 @@ use crate::condition_locks::{ConditionLocks, ConditionOutcome};
 use crate::connect::{Connected, IfMissing, connect};
 use crate::database_clock::database_now;
 use crate::entities::catalog_versions;
-use crate::error::{CatalogError, ChangeError};
+use crate::error::CatalogError;
 use crate::limits::CatalogLimits;
 use crate::location::CatalogLocation;
 #[cfg(feature = "testing")]
 use crate::migrations::migrate_before;
 use crate::migrations::{is_made, migrate};
-use crate::plugins::SourceParser;
 #[cfg(feature = "testing")]
 use crate::testing::StatementCount;
 use crate::time::UtcTime;
@@ -61,8 +60,6 @@ pub struct Catalog {
     follows_own_clock: bool,
     /// Runtime of the pool's sockets and timers, which die with it.
     runtime: Handle,
-    /// Parser of plugins' sources; `None`: this process reads none.
-    source_parser: Option<Arc<dyn SourceParser>>,
     /// Limits of each organization.
     limits: CatalogLimits,
 }
@@ -148,16 +145,8 @@ impl Catalog {
             clock,
             follows_own_clock: false,
             runtime: Handle::current(),
-            source_parser: None,
             limits: CatalogLimits::default(),
         }
-    }
-
-    /// Adds a parser of plugins' sources.
-    #[must_use]
-    pub fn with_source_parser(mut self, parser: Arc<dyn SourceParser>) -> Self {
-        self.source_parser = Some(parser);
-        self
     }
 
     /// Replaces the limits of organizations.
@@ -171,12 +160,6 @@ impl Catalog {
     #[must_use]
     pub const fn limits(&self) -> &CatalogLimits {
         &self.limits
-    }
-
-    pub(crate) fn source_parser(&self) -> Result<&dyn SourceParser, ChangeError> {
-        let parser = self.source_parser.as_deref();
-        let reason = || "this process reads no sources of plugins".to_owned();
-        parser.ok_or_else(|| ChangeError::Unavailable(reason()))
     }
 
     /// Writes an old catalog into an empty database and applies the steps before one.

@@ -1,23 +1,17 @@
-//! Catalog of organizations, projects, users and keys, in SQLite or PostgreSQL.
+//! Catalog of organizations, projects, users and keys, in SQLite or PostgreSQL: the tables, and what
+//! the crates need that own their records.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `catalog` | [`Catalog`]: open, migrate, close; the change counter |
 //! | `connect` | connection pools from a URL; durability settings of SQLite |
 //! | `actor`, `activity` | author of a change; the log of all changes |
-//! | `bootstrap` | the first organization, project, owner and keys |
-//! | `idempotency` | idempotency keys: a request is executed once, however often it is sent |
-//! | `plugins` | the five families of plugins, their source, their use |
-//! | `proxy_records` | customers' domains that point to this installation |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
+//! | `project_keys` | project keys, with which events are posted |
+//! | [`email`] | addresses in one form; no I/O |
 //! | `person_watermark` | the time up to which persons are known |
-//! | `historical_migrations` | imports: requests and decisions |
 //! | [`leases`] | leases of work that one process does at a time |
-//! | `cleanup` | rows of deleted projects, organizations, batch exports and plugins; old rows |
-//! | `invites` | sending and accepting invites |
-//! | `domains` | e-mail domains: claims, proofs, login rules |
-//! | `roles` | named groups of members |
-//! | `organizations`, `members`, `users`, `projects`, `personal_keys` | operations on each |
+//! | [`cleanup`] | rows of deleted projects, organizations, batch exports and plugins; old rows |
 //! | [`bounded_json`] | JSON from outside, read within bounds; no I/O |
 //! | `stored_json` | free-form JSON of rows |
 //! | [`key`] | format of keys; no I/O |
@@ -32,7 +26,7 @@
 //! | `location` | location of the database, and classification of its errors |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for the caller |
 //!
-//! Operations on a resource are methods of a handle that borrows the catalog, as [`Roles`].
+//! Operations on a resource are methods of a handle that borrows the catalog, as [`Nodes`].
 //!
 //! Invariants:
 //!
@@ -50,59 +44,42 @@
 
 mod activity;
 mod actor;
-mod bootstrap;
 pub mod bounded_json;
 mod catalog;
-mod cleanup;
+pub mod cleanup;
 mod condition;
 mod condition_locks;
 mod connect;
 pub mod database_clock;
 pub mod default_project;
-mod domains;
-mod email;
+pub mod email;
 pub mod entities;
 mod error;
 pub mod features;
-mod historical_migrations;
-mod idempotency;
 mod ingest_nodes;
-mod invites;
 pub mod key;
 pub mod leases;
 mod level;
 pub mod limits;
 mod location;
-mod members;
 mod migrations;
 pub mod names;
-mod organizations;
 pub mod page;
 mod person_watermark;
-mod personal_keys;
-mod plugins;
-mod projects;
-mod proxy_records;
+mod project_keys;
 pub mod random;
-mod roles;
 mod scopes;
 mod stored_json;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
 pub mod transaction;
-mod users;
 
 pub use self::time::UtcTime;
-pub use activity::{
-    Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityLog, ActivityScope,
-    AuditChange,
-};
+pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityScope, AuditChange};
 pub use actor::Actor;
-pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
 pub use condition_locks::{ConditionLocks, ConditionOutcome};
-pub use domains::{DomainChange, Domains, NewDomain, SSO_ENFORCEMENTS};
 pub use email::email_key;
 pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::batch_export_backfills::Model as BatchExportBackfill;
@@ -127,19 +104,11 @@ pub use entities::roles::{FlagsAccess, Model as Role};
 pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation, is_duplicate};
 pub use features::{FEATURES, Feature};
-pub use historical_migrations::{
-    HistoricalDecision, HistoricalGrant, HistoricalMigrations, NewHistoricalMigration,
-};
-pub use idempotency::{
-    IdempotencyClaim, IdempotencyKeys, ResponseOwners, ResponsesFull, StoredResponse,
-};
 pub use ingest_nodes::{
     NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Nodes, Published, RegisterError, Watermarks,
 };
-pub use invites::{Invite, InviteToken, Invites, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;
 pub use limits::CatalogLimits;
-pub use members::{Member, Members};
 pub use millrace_rows::ProjectId;
 
 /// Escaping of foreign texts before people are shown them.
@@ -147,24 +116,8 @@ pub mod text {
     pub use millrace_rows::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
 }
 pub use cleanup::Cleanup;
-pub use organizations::{
-    Access, MemberOrganization, NewOrganization, OrganizationChange, Organizations,
-};
 pub use page::{Page, PageRequest};
 pub use person_watermark::PersonWatermark;
-pub use personal_keys::{
-    Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange, PersonalKeys,
-};
-pub use plugins::{
-    FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,
-    PluginFamily, PluginFields, PluginFiles, PluginRelease, PluginUse, PluginView, PluginWriter,
-    Plugins, SourceParseError, SourceParser, source_bytes,
-};
-pub use projects::{
-    NewProject, ProjectChange, ProjectKey, ProjectKeyChanges, ProjectKeys, Projects,
-};
-pub use proxy_records::{ProxyRecordView, ProxyRecords};
-pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};
+pub use project_keys::{ProjectKey, ProjectKeys};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};
 pub use stored_json::StoredJson;
-pub use users::{NewUser, Users};

@@ -1,7 +1,8 @@
 //! Features of organizations, with the exports that need one.
 
 use super::BatchExports;
-use millrace_catalog::{Actor, Catalog, ChangeError, Organization, Organizations};
+use millrace_catalog::{Actor, Catalog, ChangeError, Organization};
+use millrace_organizations::Organizations;
 use sea_orm::prelude::Uuid;
 
 /// Takes features away from an organization and gives them back; for the operator. Exports of an

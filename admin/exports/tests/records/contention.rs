@@ -1,15 +1,16 @@
 //! Contention: changes of exports beside another transaction that has not ended, which is one of the
 //! test's own, or concurrent changes that run many times.
 
-use millrace_catalog::testing::fixture::Fixture;
-use millrace_catalog::testing::test_env::TestEnv;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase, holding, until_one_waits};
-use millrace_catalog::{Actor, BatchExport, ChangeError, DestinationType, Organizations};
+use millrace_catalog::{Actor, BatchExport, ChangeError, DestinationType};
 use millrace_exports::testing;
 use millrace_exports::{
     BatchExports, DestinationChange, DestinationLimits, ExportPlace, ExportPlanner, ExportWriter,
     SecretKey, secrets_of, set_features,
 };
+use millrace_organizations::Organizations;
+use millrace_organizations::testing::fixture::Fixture;
+use millrace_organizations::testing::test_env::TestEnv;
 use sea_orm::ConnectionTrait;
 use serde_json::json;
 use std::pin::pin;

@@ -1,15 +1,15 @@
 //! Cost of long lists: their number of statements, and their use of indexes.
 
 use millrace_catalog::testing::lists::{Sizes, add_lists};
-use millrace_catalog::testing::test_env::TestEnv;
 use millrace_catalog::testing::{DatabaseKind, StatementCount, TestDatabase};
-use millrace_catalog::{
-    ActivityFilter, ActivityLog, ActivityScope, Caller, Catalog, Domains, HistoricalMigrations,
-    Invites, Members, Organizations, PageRequest, PersonalKeys, PluginFamily, Plugins, Projects,
-    ProxyRecords, RoleFilter, Roles,
-};
+use millrace_catalog::{ActivityScope, Catalog, PageRequest};
 use millrace_exports::{
     Backfills, BatchExports, ExportLogFilter, ExportLogs, ExportPlace, ExportRuns, RunFilter,
+};
+use millrace_organizations::testing::test_env::TestEnv;
+use millrace_organizations::{
+    ActivityFilter, ActivityLog, Caller, Domains, HistoricalMigrations, Invites, Members,
+    Organizations, PersonalKeys, PluginFamily, Plugins, Projects, ProxyRecords, RoleFilter, Roles,
 };
 use uuid::Uuid;
 
@@ -50,7 +50,7 @@ struct LongLists {
 impl LongLists {
     async fn new(database: &TestDatabase) -> Self {
         let env = TestEnv::new(database).await;
-        let new = millrace_catalog::NewRole::named("Everybody");
+        let new = millrace_organizations::NewRole::named("Everybody");
         let role = Roles::new(&env.catalog).create(&env.owner, env.organization, new);
         let role = role.await.unwrap().role.id;
         let caller = env.caller(&env.ann).await;

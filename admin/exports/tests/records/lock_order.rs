@@ -1,17 +1,19 @@
 //! Lock order: concurrent changes never deadlock, whichever comes first.
 
-use millrace_catalog::testing::fixture::Fixture;
-use millrace_catalog::testing::test_env::{TestEnv, actor};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, CatalogError, ChangeError, DestinationType, HistoricalGrant,
-    HistoricalMigrations, Level, NewHistoricalMigration, NewPersonalKey, Organizations,
-    PersonalKeys, ProjectChange, ProjectId, Projects, ProxyRecords, RunStatus, Scopes, User,
-    UtcTime,
+    Actor, BatchExport, CatalogError, ChangeError, DestinationType, Level, ProjectId, RunStatus,
+    Scopes, User, UtcTime,
 };
 use millrace_exports::{
     Backfills, BatchExports, DestinationChange, DestinationLimits, ExportPlace, ExportRuns,
     ExportWriter, NewRun, RunProgress, SecretKey,
+};
+use millrace_organizations::testing::fixture::Fixture;
+use millrace_organizations::testing::test_env::{TestEnv, actor};
+use millrace_organizations::{
+    HistoricalGrant, HistoricalMigrations, NewHistoricalMigration, NewPersonalKey, Organizations,
+    PersonalKeys, ProjectChange, Projects, ProxyRecords,
 };
 use serde_json::Map;
 use std::sync::Arc;

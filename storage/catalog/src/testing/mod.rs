@@ -1,9 +1,7 @@
 //! Databases for tests: a PostgreSQL cluster of the test binary's own, databases with the schema
-//! and without, and [`on_both!`], which runs a test on each kind; organizations for tests.
+//! and without, and [`on_both!`], which runs a test on each kind.
 
 mod database;
-mod features;
-pub mod fixture;
 mod held;
 mod hostile_json;
 pub mod lists;
@@ -12,17 +10,13 @@ mod people;
 mod plugin_configs;
 mod postgres;
 mod seed;
-mod sources;
 mod statements;
-pub mod test_env;
 
 pub use crate::on_both;
 pub use database::{DatabaseKind, TestDatabase};
-pub use features::set_features;
 pub use held::{holding, until_one_waits};
 pub use hostile_json::nested_markers;
 pub use on_both::{on_empty, on_schema};
 pub use postgres::TestPostgres;
 pub use seed::{latest_runs, numbers, random_uuid};
-pub use sources::SourcesInProcess;
 pub use statements::StatementCount;

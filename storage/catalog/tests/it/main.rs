@@ -15,34 +15,6 @@
 #[macro_use(on_both)]
 extern crate millrace_catalog;
 
-mod activity;
-mod bootstrap;
-mod cleanup;
-mod conditions;
-mod contention;
-mod domains;
-mod emails;
-mod ended_keys;
-mod features;
-mod historical_migrations;
-mod idempotency;
 mod ingest_nodes;
-mod invites;
-mod limits;
-mod members;
 mod open;
-mod organization_changes;
-mod organizations;
-mod own_keys;
-mod personal_keys;
-mod plugins;
-mod project_keys;
-mod projects;
-mod proxy_records;
-mod response_bytes;
-mod roles;
 mod schema;
-mod signup;
-mod unused_users;
-mod upgrade;
-mod writers;

@@ -2,13 +2,12 @@
 
 use super::{TestEnv, new_export};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::test_env::actor;
-use millrace_catalog::{
-    Actor, BatchExport, ChangeError, Members, OrganizationChange, Organizations, UtcTime,
-};
+use millrace_catalog::{Actor, BatchExport, ChangeError, UtcTime};
 use millrace_exports::{
     BackfillRange, Backfills, BatchExportChange, BatchExports, ExportRuns, ExportWriter, NewRun,
 };
+use millrace_organizations::testing::test_env::actor;
+use millrace_organizations::{Members, OrganizationChange, Organizations};
 use uuid::Uuid;
 
 on_both!(an_actor_whose_access_ended_meanwhile_cannot_write_exports,);

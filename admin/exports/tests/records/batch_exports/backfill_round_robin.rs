@@ -3,12 +3,12 @@
 use super::{COMMAND_LINE, HOUR, TestEnv, blame, new_export};
 use millrace_catalog::limits::{OPEN_BACKFILLS_MAX, OPEN_BACKFILLS_OF_ORGANIZATION_MAX};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::NOW;
 use millrace_catalog::{BatchExportBackfill, ChangeError, UtcTime};
 use millrace_exports::{
     BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, Backfills, BatchExports, ExportRuns,
     ExportWriter,
 };
+use millrace_organizations::testing::fixture::NOW;
 use uuid::Uuid;
 
 on_both!(

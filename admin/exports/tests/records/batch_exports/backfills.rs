@@ -3,7 +3,6 @@
 use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, blame, new_export};
 use millrace_catalog::limits::OPEN_BACKFILLS_MAX;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::{
     ActivityScope, BatchExport, ChangeError, ExportModel, PageRequest, RunStatus, UtcTime,
 };
@@ -11,6 +10,7 @@ use millrace_exports::{
     BackfillRange, Backfills, BatchExportChange, BatchExports, DestinationChange, ExportLogFilter,
     ExportLogs, ExportRuns, NewRun, RunProgress, RunRoundRobin,
 };
+use millrace_organizations::testing::fixture::{ALL, NOW};
 use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;

@@ -2,13 +2,13 @@
 
 use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
 use millrace_catalog::leases::EXPORTS_LEASE;
-use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase, holding};
 use millrace_catalog::{RunStatus, UtcTime};
 use millrace_exports::{
     BackfillRange, Backfills, BatchExports, ClaimedRun, ExportRuns, ExportWriter, NewRun,
     RunFilter, RunOutcome, RunProgress, RunRoundRobin,
 };
+use millrace_organizations::testing::fixture::{ALL, NOW};
 use std::time::Duration;
 use uuid::Uuid;
 

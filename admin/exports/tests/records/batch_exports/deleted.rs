@@ -2,16 +2,15 @@
 
 use super::claims::claim;
 use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, new_export};
-use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{
-    BatchExport, Catalog, Cleanup, LogLevel, Organizations, Projects, RunStatus, UtcTime,
-};
+use millrace_catalog::{BatchExport, Catalog, Cleanup, LogLevel, RunStatus, UtcTime};
 use millrace_exports::{
     BackfillRange, BackfillRoundRobin, Backfills, BatchExports, ExportLogFilter, ExportLogs,
     ExportPlanner, ExportRuns, ExportWriter, NewExportLog, NewRun, RunFilter, RunOutcome,
     RunProgress,
 };
+use millrace_organizations::testing::fixture::{ALL, NOW};
+use millrace_organizations::{Organizations, Projects};
 use std::time::Duration;
 use uuid::Uuid;
 

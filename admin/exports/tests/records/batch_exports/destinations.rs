@@ -3,9 +3,9 @@
 use super::{TestEnv, blame, destination, new_export, s3};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{BatchExport, ChangeError, DestinationType};
-use millrace_exports::secrets_of;
 use millrace_exports::{
     BatchExportChange, BatchExports, DestinationChange, NewBatchExport, SecretError, SecretKey,
+    secrets_of,
 };
 use serde_json::{Value, json};
 

@@ -3,9 +3,9 @@
 use super::{HOUR, TestEnv};
 use millrace_catalog::UtcTime;
 use millrace_catalog::limits::EMPTY_BACKFILLS_MAX;
-use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_exports::{BackfillRange, Backfills, ExportRuns, NewRun};
+use millrace_organizations::testing::fixture::{ALL, NOW};
 use uuid::Uuid;
 
 on_both!(

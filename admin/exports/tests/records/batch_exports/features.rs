@@ -2,13 +2,12 @@
 
 use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::{ChangeError, RunStatus, UtcTime};
-use millrace_exports::set_features;
 use millrace_exports::{
     BackfillRange, Backfills, BatchExportChange, BatchExports, ExportLogFilter, ExportLogs,
-    ExportPlanner, ExportRuns, ExportWriter, NewBatchExport, NewRun,
+    ExportPlanner, ExportRuns, ExportWriter, NewBatchExport, NewRun, set_features,
 };
+use millrace_organizations::testing::fixture::{ALL, NOW};
 
 on_both!(
     exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so,

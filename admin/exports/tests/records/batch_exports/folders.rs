@@ -2,14 +2,13 @@
 
 use super::TestEnv;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::ALL;
-use millrace_catalog::{
-    Actor, BootstrapOptions, Catalog, DestinationType, Organizations, Projects,
-};
+use millrace_catalog::{Actor, Catalog, DestinationType};
 use millrace_exports::{
     BatchExportChange, BatchExports, DestinationChange, DestinationLimits, ExportLogFilter,
     ExportLogs, ExportPlace, ExportWriter, SecretKey,
 };
+use millrace_organizations::testing::fixture::ALL;
+use millrace_organizations::{BootstrapOptions, Organizations, Projects, bootstrap};
 use serde_json::json;
 use std::path::Path;
 use uuid::Uuid;
@@ -43,7 +42,7 @@ async fn written(database: &TestDatabase, organization: Uuid, project_id: i64, p
 
 async fn exports_keep_their_folders_unless_others_have_files_there(database: TestDatabase) {
     let old = database.open_before("m0036_export_folders").await.unwrap();
-    let made = old.bootstrap(BootstrapOptions::default()).await;
+    let made = bootstrap(&old, BootstrapOptions::default()).await;
     let made = made.unwrap().unwrap();
     let eve = Organizations::new(&old)
         .create(&SYSTEM, "Eve", None)

@@ -2,11 +2,11 @@
 
 use super::{TestEnv, UNCLAIMED};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::{LogLevel, PageRequest, RunStatus, UtcTime};
 use millrace_exports::{
     BatchExports, ExportLogFilter, ExportLogs, ExportRuns, NewExportLog, NewRun, RunProgress,
 };
+use millrace_organizations::testing::fixture::{ALL, NOW};
 use std::time::Duration;
 use uuid::Uuid;
 

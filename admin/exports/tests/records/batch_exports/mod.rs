@@ -22,12 +22,12 @@ mod unknown_values;
 mod wrong_interval;
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::Fixture;
 use millrace_catalog::{Actor, BatchExport, ChangeError, DestinationType};
 use millrace_exports::{
     BackfillRoundRobin, Backfills, BatchExports, DestinationChange, DestinationLimits, ExportPlace,
     ExportWriter, NewBatchExport, OpenBackfill, SecretKey,
 };
+use millrace_organizations::testing::fixture::Fixture;
 use serde_json::{Value, json};
 use std::path::Path;
 use uuid::Uuid;

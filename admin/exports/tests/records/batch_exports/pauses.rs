@@ -5,12 +5,12 @@ use super::claims::{LONG, claim};
 use super::plan::{at, plan, windows};
 use super::{HOUR, TestEnv, new_export};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::NOW;
 use millrace_catalog::{RunStatus, UtcTime};
 use millrace_exports::{
     BackfillRange, Backfills, BatchExportChange, BatchExports, ExportPlanner, ExportRuns,
     NewBatchExport,
 };
+use millrace_organizations::testing::fixture::NOW;
 use uuid::Uuid;
 
 on_both!(

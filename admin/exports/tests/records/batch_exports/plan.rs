@@ -2,7 +2,6 @@
 
 use super::claims::{LONG, claim, record};
 use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
-use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase, holding};
 use millrace_catalog::{
     BatchExportRun, NodeStarts, Nodes, Published, RunStatus, UtcTime, Watermarks,
@@ -11,6 +10,7 @@ use millrace_exports::{
     BackfillRange, Backfills, BatchExportChange, BatchExports, ExportPlanner, ExportRuns,
     ExportWriter, NewBatchExport, RunFilter, RunOrder, RunRoundRobin,
 };
+use millrace_organizations::testing::fixture::{ALL, NOW};
 use std::time::Duration;
 use uuid::Uuid;
 

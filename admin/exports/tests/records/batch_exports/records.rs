@@ -2,14 +2,14 @@
 
 use super::{COMMAND_LINE, HOUR, TestEnv, blame, destination, new_export, s3};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::ALL;
 use millrace_catalog::{
-    ActivityScope, CatalogLimits, ChangeError, DestinationType, ExportModel, PageRequest, Projects,
-    UtcTime,
+    ActivityScope, CatalogLimits, ChangeError, DestinationType, ExportModel, PageRequest, UtcTime,
 };
 use millrace_exports::{
     BatchExportChange, BatchExports, ExportPlace, ExportRuns, NewBatchExport, NewRun,
 };
+use millrace_organizations::Projects;
+use millrace_organizations::testing::fixture::ALL;
 use millrace_rows::ProjectId;
 use serde_json::json;
 use uuid::Uuid;
@@ -184,7 +184,7 @@ async fn an_export_belongs_to_a_project_of_its_organization(database: TestDataba
     let error = env.make(foreign).await.unwrap_err();
     assert_eq!(blame(&error), (Some("team_id".to_owned()), "invalid_input"));
 
-    let new = millrace_catalog::NewProject::named("Second");
+    let new = millrace_organizations::NewProject::named("Second");
     let second = Projects::new(catalog)
         .create(&fixture.actor, fixture.organization_id, new)
         .await

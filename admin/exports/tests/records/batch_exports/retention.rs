@@ -3,12 +3,12 @@
 use super::claims::{LONG, begun, claim, record};
 use super::{HOUR, TestEnv};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::{BatchExportRun, LogLevel, RunStatus, UtcTime};
 use millrace_exports::{
     BackfillRange, Backfills, BatchExports, ExportLogFilter, ExportLogs, ExportPlanner, ExportRuns,
     NewExportLog, RunFilter, RunOrder,
 };
+use millrace_organizations::testing::fixture::{ALL, NOW};
 use std::time::Duration;
 use uuid::Uuid;
 

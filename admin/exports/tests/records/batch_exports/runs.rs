@@ -2,7 +2,6 @@
 
 use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, blame};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::ALL;
 use millrace_catalog::{
     ActivityScope, BatchExportRun, ChangeError, PageRequest, RunStatus, UtcTime,
 };
@@ -10,6 +9,7 @@ use millrace_exports::{
     BackfillRange, Backfills, BatchExports, ExportRuns, NewRun, RunFilter, RunOrder, RunOutcome,
     RunProgress, RunRoundRobin, TAKE_BACK_MAX,
 };
+use millrace_organizations::testing::fixture::ALL;
 use std::time::Duration;
 use uuid::Uuid;
 

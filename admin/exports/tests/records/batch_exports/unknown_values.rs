@@ -3,13 +3,12 @@
 use super::claims::{LONG, begun, claim, record};
 use super::{COMMAND_LINE, TestEnv, new_export};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::{ALL, NOW};
 use millrace_catalog::{RunStatus, UtcTime};
-use millrace_exports::set_features;
 use millrace_exports::{
     BackfillRange, Backfills, BatchExports, ExportPlanner, ExportRuns, ExportWriter, RunOutcome,
-    RunRoundRobin, UnknownExportValue,
+    RunRoundRobin, UnknownExportValue, set_features,
 };
+use millrace_organizations::testing::fixture::{ALL, NOW};
 use uuid::Uuid;
 
 on_both!(

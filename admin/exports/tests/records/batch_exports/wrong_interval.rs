@@ -2,11 +2,11 @@
 
 use super::{TestEnv, new_export};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::NOW;
 use millrace_catalog::{BatchExport, CatalogError, ChangeError, UtcTime};
 use millrace_exports::{
     BackfillRange, Backfills, BatchExportChange, BatchExports, ExportPlanner, UnknownExportValue,
 };
+use millrace_organizations::testing::fixture::NOW;
 use uuid::Uuid;
 
 on_both!(

@@ -4,7 +4,8 @@ use super::super::device_properties::first_identified;
 use super::identities::update_of;
 use crate::state::{ApplyOptions, PersonStore};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
-use millrace_catalog::{BootstrapOptions, Catalog, on_both};
+use millrace_catalog::{Catalog, on_both};
+use millrace_organizations::{BootstrapOptions, bootstrap};
 use millrace_rows::UpdateKind;
 use sea_orm::sea_query::{PostgresQueryBuilder, SqliteQueryBuilder};
 use uuid::Uuid;
@@ -41,7 +42,7 @@ async fn make(database: &TestDatabase, project_id: i64) {
 
 async fn the_first_devices_of_a_user_are_read_without_the_others(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
-    let made = catalog.bootstrap(BootstrapOptions::default()).await;
+    let made = bootstrap(&catalog, BootstrapOptions::default()).await;
     let project_id = made.unwrap().unwrap().project_id.0;
     make(&database, project_id).await;
     let keys = [(project_id, USER), (project_id, Uuid::from_u128(8))];
@@ -82,7 +83,7 @@ async fn the_first_devices_of_a_user_are_read_without_the_others(database: TestD
 
 async fn a_person_without_devices_costs_no_statement_for_their_properties(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
-    let made = catalog.bootstrap(BootstrapOptions::default()).await;
+    let made = bootstrap(&catalog, BootstrapOptions::default()).await;
     let project_id = made.unwrap().unwrap().project_id;
     let of = |kind, id, device, at| {
         let mut update = update_of(kind, (id, device, at));

@@ -2,8 +2,8 @@
 
 use super::limits::{apply, update_in_hour};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::{Fixture, NOW};
 use millrace_catalog::{PersonWatermark, UtcTime};
+use millrace_organizations::testing::fixture::{Fixture, NOW};
 use millrace_persons::{ApplyOptions, PersonStore};
 use millrace_rows::Micros;
 

@@ -2,10 +2,9 @@
 
 use millrace_catalog::leases::PERSONS_LEASE;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::{ALL, Fixture};
-use millrace_catalog::{
-    ActivityFilter, ActivityLog, Catalog, Cleanup, Organizations, ProjectId, ProjectKeys, Projects,
-};
+use millrace_catalog::{Catalog, Cleanup, ProjectId, ProjectKeys};
+use millrace_organizations::testing::fixture::{ALL, Fixture};
+use millrace_organizations::{ActivityFilter, ActivityLog, Organizations, Projects};
 use millrace_persons::{ApplyOptions, PersonStore, PersonUpdate};
 use std::time::Duration;
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use super::{apply, kept, update};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::{Fixture, NOW};
+use millrace_organizations::testing::fixture::{Fixture, NOW};
 use millrace_rows::{Micros, UpdateKind, person_id};
 use serde_json::{Value, json};
 

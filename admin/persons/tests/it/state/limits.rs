@@ -2,8 +2,8 @@
 
 use super::{kept, update};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::{Fixture, NOW};
 use millrace_catalog::{Catalog, ProjectId};
+use millrace_organizations::testing::fixture::{Fixture, NOW};
 use millrace_persons::{
     AppliedUpdates, ApplyOptions, Growth, GrowthLimits, LimitedProject, PersonStore, PersonUpdate,
 };

@@ -2,7 +2,7 @@
 
 use super::{kept, update};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::Fixture;
+use millrace_organizations::testing::fixture::Fixture;
 use millrace_persons::{AppliedUpdates, ApplyOptions, PersonStore, PersonUpdate};
 use millrace_rows::{UpdateKind, person_id};
 use std::collections::BTreeMap;

@@ -10,8 +10,9 @@ mod transactions;
 mod upgrade;
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::{Fixture, NOW};
-use millrace_catalog::{Catalog, ProjectId, Projects};
+use millrace_catalog::{Catalog, ProjectId};
+use millrace_organizations::Projects;
+use millrace_organizations::testing::fixture::{Fixture, NOW};
 use millrace_persons::{ApplyOptions, PersonProgress, PersonStore, PersonUpdate, UpdatePosition};
 use millrace_rows::{Micros, UpdateKind, person_id};
 use model::Model;

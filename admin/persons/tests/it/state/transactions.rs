@@ -3,7 +3,7 @@
 use super::update;
 use millrace_catalog::Catalog;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::Fixture;
+use millrace_organizations::testing::fixture::Fixture;
 use millrace_persons::{ApplyOptions, PersonStore, PersonUpdate};
 use millrace_rows::UpdateKind;
 use std::collections::BTreeMap;

@@ -3,14 +3,15 @@
 mod upgrade;
 
 use super::{ImportQuotas, LeaseDecision, LeaseReport};
-use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::testing::fixture::Fixture;
-use millrace_catalog::testing::holding;
-use millrace_catalog::testing::set_features;
+use millrace_catalog::testing::{TestDatabase, holding};
 use millrace_catalog::{
-    ActivityScope, Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration,
-    HistoricalMigrations, MigrationState, NodeStarts, Nodes, Organizations, ProjectId, Projects,
-    features, on_both,
+    ActivityScope, Actor, Catalog, HistoricalMigration, MigrationState, NodeStarts, Nodes,
+    ProjectId, features, on_both,
+};
+use millrace_organizations::testing::fixture::Fixture;
+use millrace_organizations::testing::set_features;
+use millrace_organizations::{
+    HistoricalDecision, HistoricalGrant, HistoricalMigrations, Organizations, Projects,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;

@@ -4,7 +4,8 @@
 
 use super::super::{ImportQuotas, LeaseReport};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, HistoricalMigrations, MigrationState, ProjectId, on_both};
+use millrace_catalog::{Catalog, MigrationState, ProjectId, on_both};
+use millrace_organizations::HistoricalMigrations;
 use uuid::{Uuid, uuid};
 
 on_both!(empty: imports_of_before_count_and_what_nodes_held_of_their_quota_is_forfeited);

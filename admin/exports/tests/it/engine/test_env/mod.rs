@@ -7,8 +7,8 @@ mod waiting;
 use async_trait::async_trait;
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationType, NodeStarts,
-    Nodes, ProjectId, Published, UtcTime, Watermarks,
+    Actor, BatchExport, BatchExportRun, Catalog, DestinationType, NodeStarts, Nodes, ProjectId,
+    Published, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
@@ -19,6 +19,7 @@ use millrace_exports::engine::{
 use millrace_exports::{
     Backfills, DestinationChange, ExportInterval, ExportPlace, NewBatchExport, SecretKey,
 };
+use millrace_organizations::{BootstrapOptions, bootstrap};
 use millrace_rows::{Clock as _, Micros, TestClock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -75,7 +76,7 @@ impl TestEnv {
         let clock = TestClock::at(NOW);
         let catalog = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()));
         let catalog = catalog.await.unwrap();
-        let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let made = bootstrap(&catalog, BootstrapOptions::default()).await;
         let made = made.unwrap().unwrap();
         let name = format!("exports_{}", Uuid::new_v4().simple());
         let mut settings = Settings::new(&shared().url, &shared().user, &shared().password);

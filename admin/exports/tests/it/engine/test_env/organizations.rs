@@ -1,11 +1,12 @@
 //! Other organizations in the environment.
 
 use super::TestEnv;
-use millrace_catalog::{BatchExport, BatchExportRun, Organizations, PageRequest, ProjectId};
+use millrace_catalog::{BatchExport, BatchExportRun, PageRequest, ProjectId};
 use millrace_exports::{
     BatchExports, DestinationLimits, ExportPlace, ExportRuns, ExportWriter, NewBatchExport,
     RunFilter, RunOrder,
 };
+use millrace_organizations::Organizations;
 use std::time::Duration;
 use uuid::Uuid;
 
