@@ -22,11 +22,10 @@ mod owned;
 use audit::lock_user;
 pub use authenticate::Caller;
 pub use handle::PersonalKeys;
-use millrace_catalog::cleanup::in_force;
 pub use operator::NewPersonalKey;
 pub use owned::{NewOwnKey, OwnKeyChange};
 
-use millrace_catalog::cleanup::mark_used;
+use millrace_catalog::cleanup::{in_force, mark_used};
 use millrace_catalog::entities::personal_api_keys::{self as keys, OrganizationIds};
 use millrace_catalog::key::PersonalKey;
 use millrace_catalog::limits::{ENDED_KEYS_PER_USER_MAX, KEYS_PER_USER_MAX};
