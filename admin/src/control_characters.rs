@@ -103,7 +103,7 @@ pub(crate) fn explain(text: &str) -> Option<String> {
     let worst = text.chars().find(|c| is_control(*c) && !is_line(*c));
     let found = worst.or_else(|| text.chars().find(|c| is_control(*c)))?;
     Some(format!(
-        "This holds U+{:04X}, a control character, which is not shown as it is written. Leave it out.",
+        "This holds U+{:04X}, a control character, which is not shown as it is written. Omit it.",
         u32::from(found)
     ))
 }

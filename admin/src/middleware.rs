@@ -225,7 +225,7 @@ mod tests {
         tokio::time::pause();
         for (method, path, words) in [
             (Method::GET, "/api/slow/", "cannot answer right now"),
-            (Method::DELETE, "/api/change/", "may have been carried out"),
+            (Method::DELETE, "/api/change/", "may have been executed"),
         ] {
             let head = RequestHead {
                 method: method.clone(),

@@ -1,8 +1,8 @@
 //! Schema of a request's body: published in the document, and used to check bodies.
 
 use crate::control_characters::{NoControlCharacters, NoTagCharacters};
-use crate::timestamp;
 use jsonschema::{Draft, Validator};
+use millrace_catalog::UtcTime;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{ReplaceBoolSchemas, Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -10,13 +10,30 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Schema extension that marks a choice, or fields that require each other, as published but not
 /// checked here: the handler refuses them, as it can name the cause or blame another field.
 pub(crate) const CHECKED_LATER: &str = "x-checked-later";
 
-/// Schema of a request's body, with its compiled validator.
+/// Keywords that have no effect on an object without fields, except `type` and `required`.
+const PLAIN_KEYWORDS: [&str; 8] = [
+    "$defs",
+    "additionalProperties",
+    "description",
+    "examples",
+    "properties",
+    "required",
+    "title",
+    "type",
+];
+
+/// Compiled validator, or why the schema does not compile, which a test would find.
+type Compiled = Result<Validator, String>;
+/// Validator that its first use compiles: a process uses few of a hundred.
+type LazyValidator = LazyLock<Compiled, Box<dyn FnOnce() -> Compiled + Send>>;
+
+/// Schema of a request's body, with its validator.
 #[derive(Clone)]
 pub(crate) struct BodySchema {
     /// Name of the schema in the document.
@@ -25,8 +42,8 @@ pub(crate) struct BodySchema {
     pub(crate) schema: Value,
     /// True if an empty body is valid.
     pub(crate) is_optional: bool,
-    /// Compiled validator, or why the schema does not compile, which a test would find.
-    pub(crate) validator: Arc<Result<Validator, String>>,
+    /// Validator of bodies.
+    pub(crate) validator: Arc<LazyValidator>,
 }
 
 impl BodySchema {
@@ -39,7 +56,7 @@ impl BodySchema {
             .with_transform(without_boolean_schemas())
             .into_generator();
         let schema = generator.into_root_schema_for::<T>().to_value();
-        Self::compiled(T::schema_name().into_owned(), schema)
+        Self::named(T::schema_name().into_owned(), schema)
     }
 
     /// Derives the schema for `PUT`, in which these fields are required.
@@ -53,23 +70,17 @@ impl BodySchema {
                 schema.insert("required".to_owned(), json!(fields));
             }
         }
-        Self::compiled(name, schema)
+        Self::named(name, schema)
     }
 
-    fn compiled(name: String, schema: Value) -> Self {
-        let checked = as_checked(schema.clone());
+    fn named(name: String, schema: Value) -> Self {
+        let marked = schema.clone();
         let schema = without_marks(schema);
-        let validator = jsonschema::options()
-            .with_draft(Draft::Draft202012)
-            .should_validate_formats(true)
-            .with_format("date-time", |text: &str| timestamp::parse(text).is_some())
-            .build(&checked)
-            .map_err(|error| error.to_string());
-        let optional = json!({});
-        let is_optional = match &validator {
-            Ok(validator) => validator.is_valid(&optional),
-            Err(_) => false,
-        };
+        let validator: LazyValidator = LazyLock::new(Box::new(move || compiled(marked)));
+        let is_optional = allows_nothing(&schema).unwrap_or_else(|| {
+            let validator = (*validator).as_ref();
+            validator.is_ok_and(|validator| validator.is_valid(&json!({})))
+        });
         Self {
             name,
             schema,
@@ -77,6 +88,31 @@ impl BodySchema {
             validator: Arc::new(validator),
         }
     }
+}
+
+/// Compiles a schema with its marks.
+fn compiled(marked: Value) -> Compiled {
+    jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        .should_validate_formats(true)
+        .with_format("date-time", |text: &str| UtcTime::parse(text).is_some())
+        .build(&as_checked(marked))
+        .map_err(|error| error.to_string())
+}
+
+/// Tells whether a schema allows an object without fields; `None` if only its validator can.
+fn allows_nothing(schema: &Value) -> Option<bool> {
+    let schema = schema.as_object()?;
+    let mut keywords = schema.keys();
+    if !keywords.all(|word| PLAIN_KEYWORDS.contains(&word.as_str()) || word.starts_with("x-")) {
+        return None;
+    }
+    let is_object = match schema.get("type") {
+        Some(kind) => kind.as_str()? == "object",
+        None => true,
+    };
+    let required = schema.get("required").and_then(Value::as_array);
+    Some(is_object && required.is_none_or(Vec::is_empty))
 }
 
 /// Transform that writes `{}` for "anything" instead of `true`, which client generators do not

@@ -40,7 +40,7 @@ fn encode(criterion: &mut Criterion) {
         index: 7,
         code: "missing_distinct_id",
         attr: "batch[7].distinct_id",
-        detail: "The event does not say whose it is.",
+        detail: "The event has no distinct id.",
         raw: &properties,
         historical_migration: false,
     };

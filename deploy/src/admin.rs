@@ -7,6 +7,7 @@ use crate::connect;
 use crate::nodes;
 use crate::plugin_source::SourceProcesses;
 use crate::secret_key;
+use crate::thread_priority::lower_priority;
 use anyhow::{Context, anyhow};
 use millrace_admin::dns::Dns;
 use millrace_admin::mail::Outbox;
@@ -60,6 +61,8 @@ impl Admin {
         std::thread::Builder::new()
             .name("admin".to_owned())
             .spawn(move || {
+                // Threads that are started from here inherit the priority.
+                lower_priority();
                 let outcome = serve(&config, secret_key, keys, listener, &answers, stopped);
                 // Nobody waits for the outcome if the process ends otherwise.
                 drop(end.send(outcome));

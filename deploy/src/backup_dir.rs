@@ -87,11 +87,11 @@ fn clear(dir: &Path) {
         };
         match removed {
             Ok(()) => {
-                tracing::info!(path = %path.display(), "removed what a backup that was cut off had left");
+                tracing::info!(path = %path.display(), "removed the remains of an interrupted backup");
             }
             Err(error) => tracing::warn!(
                 path = %path.display(), %error,
-                "cannot remove what a backup that was cut off has left; delete it"
+                "cannot remove the remains of an interrupted backup; delete them"
             ),
         }
     }

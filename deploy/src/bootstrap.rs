@@ -72,7 +72,7 @@ pub fn finish(dir: &Path) {
         && error.kind() != ErrorKind::NotFound
     {
         tracing::warn!(
-            "cannot delete {}, which nobody needs any more: {error}",
+            "cannot delete {}, which is not needed any more: {error}",
             path.display()
         );
     }

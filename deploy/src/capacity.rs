@@ -53,7 +53,7 @@ fn describe() {
     describe_gauge!(
         DISK_AVAILABLE_BYTES,
         bytes,
-        "Bytes available to this process on that disk, by folder"
+        "Bytes available to this process on the disk of a folder, by folder"
     );
 }
 

@@ -47,7 +47,7 @@ async fn delete_periodically(catalog: &Catalog, holder: Uuid) -> Infallible {
                 failures.clear();
             }
             Err(error) if failures.is_due(&error.to_string(), Instant::now()) => {
-                tracing::warn!(%error, "rows of what was deleted cannot be deleted; trying again");
+                tracing::warn!(%error, "rows of deleted objects cannot be deleted; trying again");
             }
             Err(_) => {}
         }

@@ -188,7 +188,7 @@ impl fmt::Display for Banner<'_> {
             if !c.ingest_url.is_empty() {
                 writeln!(
                     f,
-                    "Events are accepted anyway, and wait in the log until it can."
+                    "Events are accepted anyway, and wait in the log until ClickHouse can be used."
                 )?;
             }
         }

@@ -50,7 +50,7 @@ pub fn take_used(dir: &Path, role: &str) -> anyhow::Result<Option<DataDirLock>> 
         let below = if file == dir {
             String::new()
         } else {
-            format!(", so that {} can be none", dir.display())
+            format!(", so {} cannot be a folder", dir.display())
         };
         bail!(
             "{} is not a folder{below}; give another with --data-dir",

@@ -5,6 +5,7 @@ use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
 use crate::output;
 use crate::signals;
+use crate::thread_priority::lower_priority;
 use anyhow::{Context, bail};
 use metrics::{counter, describe_counter};
 use millrace_embedded::{
@@ -234,6 +235,8 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
     };
     if let Some(parent) = parent {
         millrace_embedded::end_with_parent(parent)?;
+        // Threads that are started from here inherit the priority.
+        lower_priority();
     }
     let path = config.credentials_path();
     let mut credentials = Credentials::load(&path)?.unwrap_or_default();

@@ -71,7 +71,7 @@ impl Exports {
         self.stop.cancel();
         // An error of the channel is a thread that has ended already.
         if timeout(STOP_TIMEOUT, self.ended).await.is_err() {
-            tracing::warn!("runs of exports could not be given back in time; their claims lapse");
+            tracing::warn!("runs of exports could not be released in time; their claims lapse");
         }
     }
 }

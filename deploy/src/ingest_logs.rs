@@ -75,7 +75,7 @@ pub fn report_recovery(output: &LaneOutput) {
             lane,
             frames = found.frames,
             rows = found.rows,
-            "found in the log, shipped or not; the shipper reports which are not"
+            "rows were found in the log; the shipper reports those that are not shipped"
         );
     }
     if let Some(cut) = &found.cut {

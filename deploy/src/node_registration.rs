@@ -105,8 +105,9 @@ impl Registration<'_> {
                 node = self.name,
                 host = %shown(&other.host),
                 started_at = %other.started_at,
-                "another copy of this data folder was started since this one ran last, on that host; it does not run \
-                 now. What waits here may be stored already, and is looked up before it is sent"
+                "another copy of this data folder was started on that host since this copy last \
+                 ran; that copy does not run now. Rows that wait here may be stored already, and \
+                 are looked up before they are sent"
             );
         }
         Ok(registered)

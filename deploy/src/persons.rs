@@ -53,9 +53,9 @@ impl Persons {
     /// Waits until the worker ends by itself, which only a bug causes; returns the reason.
     pub async fn failed(&mut self) -> anyhow::Error {
         match (&mut self.ended).await {
-            Ok(Err(error)) => error.context("the keeping of persons ended"),
-            Ok(Ok(())) => anyhow!("the keeping of persons ended by itself"),
-            Err(_) => anyhow!("the keeping of persons panicked"),
+            Ok(Err(error)) => error.context("the application of person updates ended"),
+            Ok(Ok(())) => anyhow!("the application of person updates ended by itself"),
+            Err(_) => anyhow!("the application of person updates panicked"),
         }
     }
 
@@ -95,7 +95,7 @@ fn serve(
                 Err(error) => {
                     let error = format!("{error:#}");
                     if failures.is_due(&error, Instant::now()) {
-                        tracing::error!(error, "persons are not kept; trying again");
+                        tracing::error!(error, "person updates cannot be applied; trying again");
                     }
                 }
             }

@@ -83,8 +83,8 @@ pub fn rotate(
     let path = dir.join(FILE);
     let missing = || {
         format!(
-            "there is no {FILE} in {}: name the folder of a server with --data-dir; the first start \
-             of the organization API makes the key",
+            "there is no {FILE} in {}: name the folder of a server with --data-dir; the first \
+             start of the organization API creates the key",
             dir.display()
         )
     };

@@ -24,6 +24,9 @@ Faults:
   answer=STATUS[:CODE]  answered with STATUS, ClickHouse never sees it; CODE is ClickHouse's, such as
                         252 too many parts, 164 read-only, 241 memory, 60 no table, 516 password
   after=STATUS[:CODE]   carried out, but answered with STATUS
+  stale-answer          answered as the last request of the same kind was since the step began (all
+                        inserts, or queries with the same columns of the same table), ClickHouse
+                        never sees it; the first is carried out
   lost                  carried out, and cut instead of answered
   silent                carried out, never answered; cut when the step ends
   deaf                  neither carried out nor answered; cut when the step ends

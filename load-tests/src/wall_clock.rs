@@ -1,7 +1,10 @@
 //! Time of day, in the format of events.
 
+use jiff::SignedDuration;
+use jiff::civil::{self, DateTime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use time::OffsetDateTime;
+
+const EPOCH: DateTime = civil::datetime(1970, 1, 1, 0, 0, 0, 0);
 
 /// Length of [`seconds_text`] in bytes.
 pub const SECONDS_TEXT_BYTES: usize = 19;
@@ -28,12 +31,12 @@ pub fn now_text() -> String {
 /// Text of a second since 1970, such as `2026-11-20T23:21:00`, without fraction and `Z`.
 #[must_use]
 pub fn seconds_text(epoch_seconds: i64) -> [u8; SECONDS_TEXT_BYTES] {
-    let at =
-        OffsetDateTime::from_unix_timestamp(epoch_seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let since_epoch = SignedDuration::from_secs(epoch_seconds);
+    let at = EPOCH.checked_add(since_epoch).unwrap_or(EPOCH);
     let text = format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
         at.year(),
-        u8::from(at.month()),
+        at.month(),
         at.day(),
         at.hour(),
         at.minute(),

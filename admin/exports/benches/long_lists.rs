@@ -3,7 +3,9 @@
 //!
 //! Criterion reports means; here the slowest of a hundred counts, so this prints percentiles.
 //!
-//!     cargo bench -p millrace-exports --bench long_lists
+//! ```text
+//! cargo bench -p millrace-exports --bench long_lists
+//! ```
 
 #![allow(
     clippy::unwrap_used,

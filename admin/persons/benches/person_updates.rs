@@ -3,7 +3,9 @@
 //! There are 100 000 persons. Of ten updates seven write properties, one merges an anonymous person
 //! into a named one, and two are of a new person.
 //!
-//!     cargo bench -p millrace-persons --bench person_updates
+//! ```text
+//! cargo bench -p millrace-persons --bench person_updates
+//! ```
 
 #![allow(
     clippy::unwrap_used,

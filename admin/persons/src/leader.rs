@@ -138,7 +138,7 @@ impl LeaseRenewer {
             tokio::select! {
                 () = self.stopped.cancelled() => return,
                 () = self.resigned.notified() => {
-                    tracing::error!("this process gives up persons for a time, as a round does not end");
+                    tracing::error!("this process gives up the lease of persons for a time, as a round does not end");
                     held_until = Instant::now();
                     self.set_leader(false);
                     release(&self.catalog, self.holder, self.lapse_after).await;
@@ -154,8 +154,8 @@ impl LeaseRenewer {
 
     fn set_leader(&self, is_leader: bool) {
         if self.leads.send_replace(is_leader) != is_leader {
-            let no_more = if is_leader { "" } else { " no more" };
-            tracing::info!("this process keeps persons up to date{no_more}");
+            let no_longer = if is_leader { "" } else { "no longer " };
+            tracing::info!("this process {no_longer}keeps persons up to date");
         }
         metrics::leads(is_leader);
     }

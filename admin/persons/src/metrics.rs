@@ -38,7 +38,7 @@ pub(crate) fn describe() {
     for reason in ["too_many_new_ids", "too_many_new_bytes"] {
         counter!(LEFT_OUT, "reason" => reason).increment(0);
     }
-    describe_counter!(MERGED, Unit::Count, "Persons that became part of others");
+    describe_counter!(MERGED, Unit::Count, "Persons that were merged into others");
     describe_counter!(
         NEW_IDS,
         Unit::Count,
@@ -56,7 +56,7 @@ pub(crate) fn describe() {
     describe_gauge!(
         LAG,
         Unit::Seconds,
-        "How far persons and groups in ClickHouse are behind the events that arrive, at the leader"
+        "Age of the last events that persons and groups in ClickHouse reflect, at the leader"
     );
 }
 
@@ -87,14 +87,15 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
         match limited.growth {
             Growth::Ids => tracing::warn!(
                 team_id = project_id, %hour,
-                "a project has more new distinct ids than new_distinct_ids_per_hour_max; its events are stored, \
-                 but what those of further new ids say of persons is left out until the next hour"
+                "a project has more new distinct ids than new_distinct_ids_per_hour_max; its \
+                 events are stored, but person updates of further new ids are dropped until the \
+                 next hour"
             ),
             Growth::Bytes => tracing::warn!(
                 team_id = project_id, %hour,
                 "properties of a project's persons and groups have grown by more than \
-                 new_property_bytes_per_hour_max; its events are stored, but further properties of persons and \
-                 groups are left out until the next hour"
+                 new_property_bytes_per_hour_max; its events are stored, but further properties of \
+                 persons and groups are dropped until the next hour"
             ),
         }
     }

@@ -92,9 +92,10 @@ impl ApiError {
     pub(crate) fn timed_out(is_read: bool) -> Self {
         let mut error = Self::unavailable();
         if !is_read {
-            error.0.detail = "The answer took too long. What was asked for may have been carried out, \
-                              or may still be: look before you repeat it. A POST that has an \
-                              Idempotency-Key can be repeated with it at once: it is carried out once."
+            error.0.detail = "The answer took too long. The request may have been executed, or \
+                              may still be: look before you repeat it. A POST with an \
+                              Idempotency-Key can be repeated with that key at once: it is \
+                              executed once."
                 .into();
         }
         error
@@ -104,8 +105,7 @@ impl ApiError {
     pub(crate) fn responses_unread() -> Self {
         let mut error = Self::unavailable();
         error.0.detail =
-            "Too many answers wait to be read; read those that were asked for, then try \
-                          again."
+            "Too many answers wait to be read; read the answers to your requests, then try again."
                 .into();
         error
     }
@@ -197,7 +197,7 @@ impl ApiError {
     /// 429 with the seconds until the next request passes.
     pub(crate) fn throttled(rate_limit: RateLimitStatus) -> Self {
         let seconds = rate_limit.retry_after_seconds.max(1);
-        let detail = format!("Too many requests; one will pass in {seconds} s.");
+        let detail = format!("Too many requests; send the next one in {seconds} s.");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail)
             .with(RETRY_AFTER, seconds.to_string())
     }
@@ -228,7 +228,7 @@ impl ApiError {
         };
         let mebibytes = full.bytes_max >> 20;
         let detail = format!(
-            "This request was not carried out (an earlier one with its key that got no answer may \
+            "This request was not executed (an earlier one with its key that got no answer may \
              have been): the answers that are kept for {whose} to replay by Idempotency-Key have \
              {mebibytes} MiB, the most allowed. Send it without the header, or again in {seconds} s."
         );
@@ -360,7 +360,7 @@ mod tests {
                 wait: Duration::from_secs(9),
             });
             let detail = &refused.0.detail;
-            for words in ["This request was not carried out", "64 MiB", "in 10 s"] {
+            for words in ["This request was not executed", "64 MiB", "in 10 s"] {
                 assert!(detail.contains(words), "{detail}");
             }
             assert!(!detail.contains("othing was done"), "{detail}");

@@ -11,13 +11,13 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ComposeError {
     /// The recipient's address is invalid.
-    #[error("the recipient's address is none: {0}")]
+    #[error("the recipient's address is not valid: {0}")]
     Recipient(lettre::address::AddressError),
     /// A template failed. Templates accept every text, so this is a bug.
     #[error("a template failed: {0}")]
     Template(#[from] askama::Error),
     /// The mail library refused the message.
-    #[error("the mail cannot be put together: {0}")]
+    #[error("the mail cannot be composed: {0}")]
     Message(#[from] lettre::error::Error),
 }
 

@@ -48,8 +48,8 @@ const RESPONSES: [Shared; 11] = [
     ),
     (
         503,
-        "The service cannot answer right now. Where `detail` says so, a change may have been carried out \
-         all the same.",
+        "The service cannot answer right now. If `detail` says so, a change may have been executed \
+         nevertheless.",
         &["Retry-After"],
     ),
 ];
@@ -82,12 +82,12 @@ pub(super) fn parameters() -> Value {
         })
     };
     json!({
-        "Limit": number("limit", "Most rows of the page: 100 if not given, 1000 at most."),
+        "Limit": number("limit", "Rows of the page: 100 if not given, 1000 at most."),
         "Offset": number("offset", "Number of rows to skip."),
         "IdempotencyKey": {
             "name": "Idempotency-Key",
             "in": "header",
-            "description": "Any text. The same request with the same text is made once in 24 hours.",
+            "description": "Any text. The same request with the same text is executed once in 24 h.",
             "schema": { "type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$" },
         },
         "IfMatch": header("If-Match", "Change the resource only if it still has this `ETag`."),

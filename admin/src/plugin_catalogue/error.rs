@@ -14,7 +14,7 @@ pub enum CatalogueError {
         reason: String,
     },
     /// A file is not the JSON that is expected.
-    #[error("{name} of the plugin catalogue is not as it should be: {reason}")]
+    #[error("{name} of the plugin catalogue is not valid: {reason}")]
     Malformed {
         /// Name of the file.
         name: String,

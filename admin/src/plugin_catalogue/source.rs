@@ -48,7 +48,7 @@ pub enum CatalogueSourceError {
     #[error("the URL of the plugin catalogue may have neither a query nor a fragment")]
     Query,
     /// The URL is invalid.
-    #[error("the URL of the plugin catalogue is none: {0}")]
+    #[error("the URL of the plugin catalogue is not valid: {0}")]
     Url(#[from] url::ParseError),
 }
 

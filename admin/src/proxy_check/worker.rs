@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const CHECKS_MAX: usize = 16;
 /// Message of a record that could not be checked. It is always the same, as texts that differ
 /// from try to try would fill the activity log. The cause may be the domain's nameservers or ours.
-const UNANSWERED: &str = "The nameserver gave no answer about this domain. If that goes on, see \
+const UNANSWERED: &str = "The nameserver gave no answer about this domain. If that goes on, check \
                           that the nameservers of the domain answer.";
 
 /// Check of a domain, and of the target that its CNAME record should have.
@@ -61,7 +61,7 @@ impl ProxyCheckWorker {
         loop {
             every.tick().await;
             if let Err(error) = self.check_due().await {
-                tracing::warn!(%error, "cannot look which proxy records are due");
+                tracing::warn!(%error, "cannot read which proxy records are due");
             }
         }
     }
@@ -107,7 +107,7 @@ impl ProxyCheckWorker {
         };
         let kept = ProxyRecords::new(&self.catalog).record_check(id, status, message);
         if let Err(error) = kept.await {
-            tracing::warn!(%id, %error, "what a check of a proxy record found is lost");
+            tracing::warn!(%id, %error, "the result of a check of a proxy record is lost");
         }
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn check(
 }
 
 fn checked(value: Value, schema: &BodySchema) -> Result<Value, ApiError> {
-    let validator = schema.validator.as_ref().as_ref().map_err(|error| {
+    let validator = (**schema.validator).as_ref().map_err(|error| {
         tracing::error!(error, schema = schema.name, "a schema cannot be used");
         ApiError::internal()
     })?;

@@ -21,7 +21,7 @@ pub(crate) fn first(schema: &Value, validator: &Validator, body: &Value) -> Opti
         return Some(error);
     }
     let null_character = null_character(body).map(|path| {
-        let detail = "This holds a null character, which no text may.";
+        let detail = "This has a null character, which no text may have. Omit it.";
         error("invalid_input", &path, detail.to_owned())
     });
     null_character.or_else(|| {

@@ -41,7 +41,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .about("Change the level of a member")
             .note(
                 "Nobody changes their own level or that of a member above them, or gives a level \
-                             above their own. An owner may make others owners; the last owner stays one.",
+                 above their own. An owner may make others owners; the last owner stays an owner.",
             )
             .scopes(&WRITE)
             .level(Level::Administrator)

@@ -33,7 +33,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         Operation::create(ALL, create)
             .about("Create an organization")
             .limited_by(&[Limit::Organizations])
-            .note("The caller becomes its owner. A project \"Default project\" is created with it.")
+            .note("The caller becomes the owner. A project \"Default project\" is created with it.")
             .scopes(&WRITE)
             .fails(
                 403,

@@ -56,7 +56,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .fails(
                 403,
                 "permission_denied",
-                "The organization has the most projects there may be.",
+                "The organization has as many projects as it may have.",
             ),
         Operation::get(ONE, retrieve)
             .about("Read a project")

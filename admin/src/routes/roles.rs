@@ -25,7 +25,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
             .about("List the roles of an organization")
-            .note("Each with the first 1 000 of the members who have it.")
+            .note("Each role has the first 1 000 of its members.")
             .query("id", "string", "Only the role with this id.")
             .query("name", "string", "Only the role with exactly this name.")
             .query(

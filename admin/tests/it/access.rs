@@ -32,7 +32,7 @@ pub async fn check(fixture: &Fixture, rules: &[Rule<'_>]) {
         let other = fixture.call_with(&stranger, method, &path, &body).await;
         assert_eq!(other.error(), (403, "permission_denied", None), "{case}");
         for scope in *scopes {
-            let key = fixture.key(&[*scope]).await;
+            let key = owners_key(fixture, scope).await;
             let answer = fixture.call_with(&key, method, &path, &body).await;
             assert!(
                 ![401, 403, 405].contains(&answer.status),
@@ -40,7 +40,7 @@ pub async fn check(fixture: &Fixture, rules: &[Rule<'_>]) {
             );
         }
         if let Some((family, _)) = scopes.first().and_then(|scope| scope.split_once(":write")) {
-            let reader = fixture.key(&[&format!("{family}:read")]).await;
+            let reader = owners_key(fixture, &format!("{family}:read")).await;
             let answer = fixture.call_with(&reader, method, &path, &body).await;
             assert_eq!(answer.error(), (403, "permission_denied", None), "{case}");
         }
@@ -60,4 +60,12 @@ pub async fn check(fixture: &Fixture, rules: &[Rule<'_>]) {
             .await;
         assert_eq!(slash.error(), bare.error(), "{case}");
     }
+}
+
+/// Returns the owner's key with a scope, the same for all operations.
+async fn owners_key(fixture: &Fixture, scope: &str) -> String {
+    let scopes = [scope.to_owned()];
+    fixture
+        .cached_key_of(&fixture.made.owner_email, &scopes)
+        .await
 }

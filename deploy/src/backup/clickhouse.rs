@@ -21,8 +21,8 @@ pub fn embedded_backup_dir(config: &Config) -> anyhow::Result<&Path> {
         return Ok(backup_dir);
     }
     bail!(
-        "this is for the embedded ClickHouse and the SQLite catalog in the data folder; copy a \
-         ClickHouse server and PostgreSQL with their own tools, ClickHouse first"
+        "this command is for the embedded ClickHouse and the SQLite catalog in the data folder; \
+         back up a ClickHouse server and PostgreSQL with their own tools, ClickHouse first"
     )
 }
 

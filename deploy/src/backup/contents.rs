@@ -34,10 +34,7 @@ pub fn require_part(backup: &Path, part: &str) -> anyhow::Result<()> {
     if backup.join(part).exists() {
         return Ok(());
     }
-    bail!(
-        "{} is not whole: there is no {part} in it",
-        backup.display()
-    )
+    bail!("{} is not whole: it lacks {part}", backup.display())
 }
 
 /// Fails unless a backup is complete.

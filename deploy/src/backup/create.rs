@@ -63,8 +63,8 @@ async fn copy_clickhouse(config: &Config, staging: &Path, to: &Path) -> anyhow::
     let id = asked.map_err(|error| connect::explain(config, error));
     let id = id.with_context(|| {
         format!(
-            "ClickHouse writes no backup to {}; give --data-dir and clickhouse_backup_dir as the server has \
-             them, by the same path",
+            "ClickHouse cannot write a backup to {}; give --data-dir and clickhouse_backup_dir \
+             with the same paths as the server has",
             staging.display()
         )
     })?;
@@ -101,7 +101,7 @@ fn new_folder(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
     let to = std::path::absolute(named)?;
     if fs::symlink_metadata(&to).is_ok() {
         bail!(
-            "{} is there already; give a folder that is not there",
+            "{} exists already; give a folder that does not exist",
             to.display()
         );
     }
@@ -110,7 +110,7 @@ fn new_folder(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
     };
     let Some(parent) = parent.canonicalize().ok().filter(|parent| parent.is_dir()) else {
         bail!(
-            "the folder {} is not there, in which {} is to be created; create it first",
+            "the folder {} does not exist, in which {} is to be created; create it first",
             parent.display(),
             name.display()
         );

@@ -46,7 +46,7 @@ fn require_folder(path: &Path) -> anyhow::Result<()> {
     let found = found.with_context(|| format!("cannot read {}", path.display()))?;
     ensure!(
         found.is_dir(),
-        "{} is a link or a file, and no folder that ClickHouse wrote",
+        "{} is a link or a file, not a folder that ClickHouse wrote",
         path.display()
     );
     Ok(())

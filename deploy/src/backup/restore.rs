@@ -89,9 +89,9 @@ fn adapt_credentials(config: &Config) -> anyhow::Result<Credentials> {
 async fn adapt_catalog(catalog: &Catalog) -> anyhow::Result<()> {
     if !is_bootstrapped(catalog).await? {
         bail!(
-            "the backup has an empty catalog.db, which no server has used: an earlier version made it \
-             in the folder of a `millrace clickhouse`; restore its folder clickhouse as RUNBOOK.md says \
-             of \"A ClickHouse of its own\""
+            "the backup has an empty catalog.db, which no server has used: an earlier version \
+             created it in the folder of a `millrace clickhouse`; restore its folder clickhouse as \
+             RUNBOOK.md says of \"A ClickHouse of its own\""
         );
     }
     Nodes::new(catalog).deregister_all().await?;

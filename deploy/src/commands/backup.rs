@@ -38,6 +38,6 @@ pub fn backup(config: &Config, arguments: &Backup) -> anyhow::Result<()> {
 pub fn restore(config: &Config, arguments: &Restore) -> anyhow::Result<()> {
     backup::restore(config, &arguments.from)?;
     let dir = config.data_dir.display();
-    output::print(&format!("{dir} has what the backup had."));
+    output::print(&format!("{dir} has the contents of the backup."));
     Ok(())
 }

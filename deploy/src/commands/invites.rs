@@ -52,7 +52,8 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
         let actor = Actor::command_line();
         let sent = Invites::new(catalog).create(&actor, id, new).await?;
         output::print(&format!(
-            "{base}/signup/{}\n\nIt makes {} {} of {}, once, until {}. Whoever has the link can use it.",
+            "{base}/signup/{}\n\nThe link makes {} {} of {}. It works once, until {}, for anybody \
+             who has it.",
             sent.token.expose(),
             shown(&sent.invite.record.target_email),
             create.level,

@@ -12,8 +12,6 @@ use millrace_organizations::{
     NewPersonalKey, NewProject, Organizations, PersonalKeys, ProjectKeyChanges, Projects, Users,
 };
 use millrace_rows::{ProjectId, shown};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 /// Subcommand of `millrace keys`.
@@ -47,7 +45,7 @@ pub struct Create {
     scopes: Vec<String>,
     /// Expiry of the personal key, as in 2027-01-31T00:00:00Z
     #[arg(long, requires = "user", value_parser = time_of)]
-    expires_at: Option<OffsetDateTime>,
+    expires_at: Option<UtcTime>,
     /// Name of a new project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
@@ -60,7 +58,7 @@ pub struct Create {
     /// Replace the key of the project; the old key is rejected at once
     #[arg(long, requires = "project_id")]
     rotate: bool,
-    /// Value of the new project key, to take over SDKs that have it already
+    /// Value of the new project key, for SDKs that have it already
     #[arg(long, conflicts_with = "user", value_name = "KEY")]
     key: Option<String>,
 }
@@ -81,8 +79,8 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
     if let Some(email) = &create.user {
         if Users::new(catalog).by_email(email).await?.is_none() {
             bail!(
-                "there is no user {email:?}; `millrace invites create --email {}` makes a link with which \
-                 they become one",
+                "there is no user {email:?}; `millrace invites create --email {}` creates a link \
+                 to invite them",
                 shown(email)
             );
         }
@@ -93,13 +91,13 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
                     email: email.clone(),
                     label: create.label.clone(),
                     scopes: Scopes::parse(create.scopes.iter().map(String::as_str))?,
-                    expires_at: create.expires_at.map(UtcTime::from),
+                    expires_at: create.expires_at,
                     scoped_organizations: None,
                 },
             )
             .await?;
         output::print(&format!(
-            "{}\n\nIt is shown this once. Its id is {}.",
+            "{}\n\nThe key is not shown again. Its id is {}.",
             created.value.expose(),
             created.record.id
         ));
@@ -179,8 +177,12 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
         .await?
         .into_iter()
         .map(|key| {
-            let expires = key.expires_at.map_or_else(|| "never".to_owned(), day);
-            let used = key.last_used_at.map_or_else(|| "never".to_owned(), day);
+            let expires = key
+                .expires_at
+                .map_or_else(|| "never".to_owned(), UtcTime::day);
+            let used = key
+                .last_used_at
+                .map_or_else(|| "never".to_owned(), UtcTime::day);
             [
                 key.id.to_string(),
                 email_of(key.user_id),
@@ -232,12 +234,6 @@ async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Day of an instant.
-pub fn day(at: UtcTime) -> String {
-    at.to_datetime().date().to_string()
-}
-
-fn time_of(text: &str) -> Result<OffsetDateTime, String> {
-    OffsetDateTime::parse(text, &Rfc3339)
-        .map_err(|_| "give a time such as 2027-01-31T00:00:00Z".to_owned())
+fn time_of(text: &str) -> Result<UtcTime, String> {
+    UtcTime::from_rfc3339(text).ok_or_else(|| "give a time such as 2027-01-31T00:00:00Z".to_owned())
 }

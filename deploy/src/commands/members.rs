@@ -24,7 +24,7 @@ pub enum Command {
         #[command(flatten)]
         organization: OrganizationArgument,
     },
-    /// Give a member another level; the last owner stays one
+    /// Change the level of a member; the last owner stays an owner
     SetLevel {
         /// Member
         #[command(flatten)]
@@ -33,7 +33,7 @@ pub enum Command {
         #[arg(long, value_parser = level_of)]
         level: Level,
     },
-    /// Remove a member from an organization; the last owner stays
+    /// Remove a member from an organization; the last owner cannot be removed
     Remove {
         /// Member
         #[command(flatten)]
@@ -93,7 +93,7 @@ fn row(member: Member) -> [String; 6] {
         name.trim().to_owned(),
         member.membership.level.number().to_string(),
         member.membership.level.to_string(),
-        super::keys::day(member.membership.joined_at),
+        member.membership.joined_at.day(),
         member.user.uuid.to_string(),
     ]
 }
@@ -122,7 +122,7 @@ async fn remove(catalog: &Catalog, member: &MemberArguments) -> anyhow::Result<(
         .remove(&actor, id, member.user.uuid)
         .await?;
     let email = shown(&member.user.email);
-    output::print(&format!("{email} is a member no more."));
+    output::print(&format!("{email} is not a member any more."));
     Ok(())
 }
 

@@ -98,7 +98,7 @@ async fn list(catalog: &Catalog, state: Option<State>) -> anyhow::Result<()> {
             migration.events_imported.to_string(),
             migration.total_events.to_string(),
             migration.events_per_minute.to_string(),
-            super::keys::day(migration.created_at),
+            migration.created_at.day(),
         ]
     });
     table::print(

@@ -97,7 +97,7 @@ async fn deregister(catalog: &Catalog, arguments: &Deregister) -> anyhow::Result
     let node = nodes.iter().find(|node| node.name == arguments.name);
     let node = node.with_context(|| {
         format!(
-            "there is no node \"{}\"; `millrace nodes list` shows those there are",
+            "there is no node \"{}\"; `millrace nodes list` shows all nodes",
             shown(&arguments.name)
         )
     })?;
@@ -108,18 +108,19 @@ async fn deregister(catalog: &Catalog, arguments: &Deregister) -> anyhow::Result
             let lives = if silent_seconds.abs() < ALIVE_SECONDS {
                 format!("was heard of {silent_seconds} s ago, so it may well run: stop it")
             } else {
-                "did not end well: start it again, so that it ships what is left in its log"
+                "did not stop cleanly: start it again, so that it ships what is left in its log"
                     .to_owned()
             };
             bail!(
-                "node {} {lives}. If its log is lost or does not matter, say --yes: exports will not \
-                 have what it had not shipped, and a backfill will once it has",
+                "node {} {lives}. If its log is lost or does not matter, add --yes: exports will \
+                 lack the events that the node had not shipped; if it ships them later, a backfill \
+                 exports them",
                 shown(&arguments.name)
             );
         }
     }
     Nodes::new(catalog).deregister(&arguments.name).await?;
     let name = shown(&arguments.name);
-    output::print(&format!("Exports wait no more for {name}."));
+    output::print(&format!("Exports no longer wait for {name}."));
     Ok(())
 }

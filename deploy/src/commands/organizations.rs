@@ -124,7 +124,7 @@ async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::R
     {
         let key = project.api_token.unwrap_or_default();
         output::print(&format!(
-            "Its project {:?} has number {} and key {}",
+            "Its project {:?} has the id {} and the key {}",
             project.name,
             project.id,
             shown(&key)
@@ -133,7 +133,7 @@ async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::R
     if owner_id.is_none() {
         output::print(&format!(
             "It has no members yet: `millrace invites create --organization {} --level owner \
-             --email ...` makes a link for its owner",
+             --email ...` creates a link for its owner",
             organization.id
         ));
     }
@@ -146,7 +146,7 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
         [
             organization.id.to_string(),
             organization.name,
-            super::keys::day(organization.created_at),
+            organization.created_at.day(),
         ]
     });
     table::print(

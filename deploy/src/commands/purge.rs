@@ -98,7 +98,7 @@ async fn wait(clickhouse: &ClickHouse) -> anyhow::Result<()> {
     loop {
         every.tick().await;
         let deletion = poll_timeout.check(clickhouse.deletion().await);
-        let deletion = deletion.context("deleting goes on, but cannot be watched")?;
+        let deletion = deletion.context("ClickHouse goes on deleting; its progress is unknown")?;
         let Some(deletion) = deletion else {
             continue;
         };

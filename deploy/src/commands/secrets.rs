@@ -10,15 +10,15 @@ use millrace_exports::{BatchExports, SecretKey};
 /// Subcommand of `millrace secrets`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Encrypt all secrets with another key; servers may run
+    /// Encrypt all secrets with another key; servers may run meanwhile
     ///
-    /// Without secret_key a new key is made in the data folder, and the servers on this folder use
-    /// it at once; servers on other folders with a copy of secret.key need a new copy. The old key
-    /// stays in the file until the next rotation: to remove a key that others may know, rotate
-    /// twice.
+    /// Without the setting secret_key a new key is created in the data folder. Servers on this
+    /// folder use the new key at once; servers on other folders with a copy of secret.key need a
+    /// new copy. The old key stays in the file until the next rotation: to remove a key that others
+    /// may know, rotate twice.
     ///
     /// With secret_key: first restart all servers of this catalog with the new key, a comma and the
-    /// old key; then run this command with the same setting; then remove the old key from the
+    /// old key. Then run this command with the same setting, and remove the old key from the
     /// setting. Exports wait at servers that do not have the new key yet.
     Rotate,
 }
@@ -32,14 +32,14 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     let next = match &config.secret_key {
         Some(key) => {
             reseal(config, key)?;
-            "Take the older keys out of secret_key where all servers have the new one."
+            "Remove the older keys from secret_key once all servers have the new one."
         }
         None => {
             // The catalog must open before the key changes.
             connect::with_catalog(config, async |_| Ok(()))?;
             secret_key::rotate(&config.data_dir, |key| reseal(config, key))?;
-            "Servers on this data folder use it; give a copy of secret.key to those on others. \
-             The key before stays in it until the next rotation."
+            "Servers on this data folder use the new key; copy secret.key to servers on other \
+             folders. The previous key stays in secret.key until the next rotation."
         }
     };
     output::print(next);
@@ -50,7 +50,7 @@ fn reseal(config: &Config, key: &SecretKey) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| {
         let count = BatchExports::new(catalog).reseal(key).await?;
         output::print(&format!(
-            "The secrets of {} have another key.",
+            "The secrets of {} are encrypted with the new key.",
             counted(count as u64, "export")
         ));
         Ok(())

@@ -114,7 +114,8 @@ fn database_url(settings: &Settings, data_dir: &Path) -> anyhow::Result<String> 
     if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
         // The URL may hold a password, so it is not repeated.
         bail!(
-            "database_url is of no kind we know; give postgres://<user>@<host>/<database> or sqlite://<file>?mode=rwc"
+            "database_url is neither of PostgreSQL nor of SQLite; give \
+             postgres://<user>@<host>/<database> or sqlite://<file>?mode=rwc"
         );
     }
     Ok(url.clone())

@@ -105,8 +105,8 @@ fn quorum_of(settings: &ClickHouseSettings) -> anyhow::Result<Option<InsertQuoru
     };
     if settings.clickhouse_cluster.is_none() {
         bail!(
-            "clickhouse_insert_quorum is {quorum} and clickhouse_cluster is not set; name the cluster whose \
-             replicas are meant, or unset it"
+            "clickhouse_insert_quorum is {quorum} and clickhouse_cluster is not set; name the \
+             cluster of the replicas in clickhouse_cluster, or unset the quorum"
         );
     }
     Ok(Some(quorum))
@@ -135,7 +135,8 @@ fn reject_embedded_settings(settings: &ClickHouseSettings) -> anyhow::Result<()>
     match given.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((name, _)) => bail!(
-            "{name} is set, and so is clickhouse_url; unset it: a server has settings and grants of its own for that"
+            "{name} is set, and so is clickhouse_url; unset {name}: a ClickHouse server has \
+             settings and grants of its own for that"
         ),
     }
 }
@@ -160,8 +161,8 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     }
     if let Some(cluster) = &settings.clickhouse_cluster {
         bail!(
-            "clickhouse_cluster is {cluster:?}, and the embedded ClickHouse is none; give the server of \
-             that cluster with clickhouse_url"
+            "clickhouse_cluster is {cluster:?}, and the embedded ClickHouse is not a cluster; give \
+             the server of that cluster with clickhouse_url"
         );
     }
     Ok(())

@@ -57,7 +57,7 @@ async fn parse_in(mut child: Child, source: &str) -> Result<PluginCapabilities, 
     let Ok(ended) = timeout(PROCESS_TIMEOUT, talk(&mut child, source)).await else {
         // Waited for, so that the permit is held until the process is gone.
         let _ = child.kill().await;
-        return Err(unavailable("the process that reads them had no time to"));
+        return Err(unavailable("the process that reads them took too long"));
     };
     let (status, answer) = ended.map_err(|error| unavailable(&error.to_string()))?;
     interpret(status, &answer)

@@ -135,9 +135,12 @@ fn assert_no_backup_in_invalid_places(home: &Path, dir: &Path) {
     std::fs::write(&file, "").unwrap();
     std::os::unix::fs::symlink(dir, &link).unwrap();
     let table = [
-        (home.join("missing/copy"), "missing is not there, in which"),
-        (dir.to_owned(), "is there already; give a folder"),
-        (file.clone(), "is there already; give a folder"),
+        (
+            home.join("missing/copy"),
+            "missing does not exist, in which",
+        ),
+        (dir.to_owned(), "exists already; give a folder"),
+        (file.clone(), "exists already; give a folder"),
         (file.join("copy"), "create it first"),
         (dir.join("copy"), "which the server writes to"),
         (dir.join("log/copy"), "which the server writes to"),
@@ -158,7 +161,7 @@ fn invalid_backups_and_targets_are_rejected() {
     let server = Server::start(&dir);
     server.wait_for_tables();
     assert!(backup(&dir, &copy).status.success());
-    assert_refused(&backup(&dir, &copy), "give a folder that is not there");
+    assert_refused(&backup(&dir, &copy), "give a folder that does not exist");
     assert_no_backup_in_invalid_places(home.path(), &dir);
     assert_refused(&restore(&copy, &dir), "name a new folder");
     assert_refused(

@@ -2,7 +2,7 @@
 //! follow.
 
 use crate::server::{Server, ask, eventually};
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{TestDatabase, random_uuid};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -72,11 +72,7 @@ fn deletion_goes_on(database: TestDatabase) {
         dir: TempDir::new().unwrap(),
     };
     let server = it.start();
-    let id = match it.database.is_sqlite() {
-        true => "randomblob(16)",
-        false => "gen_random_uuid()",
-    };
-    for rows in fill(id) {
+    for rows in fill(random_uuid(&it.database)) {
         it.runtime.block_on(it.database.execute(&rows)).unwrap();
     }
     assert_eq!(it.left(), 2 * PERSONS);

@@ -1,6 +1,7 @@
 //! Real SDKs against the real server: all events that they send can be queried.
 
 use crate::server::Server;
+use millrace_catalog::UtcTime;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -105,11 +106,7 @@ fn micros(value: &Value) -> i128 {
 }
 
 fn micros_of(text: &str) -> i128 {
-    let format = &time::format_description::well_known::Rfc3339;
-    time::OffsetDateTime::parse(text, format)
-        .unwrap()
-        .unix_timestamp_nanos()
-        / 1_000
+    UtcTime::from_rfc3339(text).unwrap().0.into()
 }
 
 #[test]

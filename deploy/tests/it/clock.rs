@@ -6,6 +6,7 @@
 
 use crate::nodes::exports_watermark;
 use crate::server::{DEADLINE, Server, ask, eventually, get, on_own_ports, post, run};
+use millrace_rows::{Clock, SystemClock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -123,7 +124,7 @@ fn exports_go_with_the_real_time(clocked: &FakeClockServer) {
 }
 
 fn now_seconds() -> i64 {
-    time::OffsetDateTime::now_utc().unix_timestamp()
+    SystemClock.now().0 / 1_000_000
 }
 
 #[test]
@@ -143,23 +144,35 @@ fn events_are_stored_whatever_the_clock_does_while_running_and_between_starts() 
     assert_eq!(clocked.server().query(all), "14\t14", "none twice");
 }
 
+/// Runs a test of each jump, in days, beside each other, as it waits for most of its time.
+fn after_each_jump(jumps: &[i32], test: fn(i32)) {
+    std::thread::scope(|scope| {
+        for days in jumps {
+            scope.spawn(move || test(*days));
+        }
+    });
+}
+
 #[test]
 fn retries_to_clickhouse_do_not_follow_the_clock() {
-    for days in [3, -3] {
-        let clocked = FakeClockServer::start(&[]);
-        let server = clocked.server();
-        assert_event_passes(server, "before", 0);
-        let engine = engine_of(server);
-        kill_process(engine, Signal::KILL).unwrap();
-        server.capture(&json!([{"event": "meanwhile", "distinct_id": "a"}]));
-        clocked.set(days);
-        // Retries and the engine's restart are timers: they come soon, not in days.
-        server.wait_for(
-            "SELECT count() FROM millrace.events WHERE event = 'meanwhile'",
-            "1",
-        );
-        assert_event_passes(server, "after", days);
-    }
+    after_each_jump(&[3, -3], assert_retries);
+}
+
+/// Lets the clock jump while an insert is tried again.
+fn assert_retries(days: i32) {
+    let clocked = FakeClockServer::start(&[]);
+    let server = clocked.server();
+    assert_event_passes(server, "before", 0);
+    let engine = engine_of(server);
+    kill_process(engine, Signal::KILL).unwrap();
+    server.capture(&json!([{"event": "meanwhile", "distinct_id": "a"}]));
+    clocked.set(days);
+    // Retries and the engine's restart are timers: they come soon, not in days.
+    server.wait_for(
+        "SELECT count() FROM millrace.events WHERE event = 'meanwhile'",
+        "1",
+    );
+    assert_event_passes(server, "after", days);
 }
 
 /// Process of the embedded engine, the server's only child.
@@ -177,43 +190,46 @@ fn engine_of(server: &Server) -> Pid {
 
 #[test]
 fn limits_and_caches_do_not_follow_the_clock() {
+    after_each_jump(&[1, -1, 3, -3], assert_limits_and_caches);
+}
+
+/// Lets the clock jump while keys are cached and requests are counted.
+fn assert_limits_and_caches(days: i32) {
     const REQUESTS: u32 = 40;
     let limit = REQUESTS.to_string();
-    for days in [1, -1, 3, -3] {
-        let clocked = FakeClockServer::start(&["--admin-requests-per-minute-max", &limit]);
-        let server = clocked.server();
-        let url = format!("{}/api/organizations/", server.credential("admin_url"));
-        let bearer = format!("Bearer {}", server.credential("personal_api_key"));
-        let asked = || get(&url, &[("authorization", &bearer)]).0;
-        let key = made_key(&clocked);
-        let event = json!({"api_key": key, "event": "e", "distinct_id": "a"});
-        assert_eq!(server.post("/e/", &event).0, 200);
-        clocked.set(days);
-        // Known keys stay valid, unknown ones invalid, and a revoked one ends.
-        assert_eq!(server.post("/e/", &event).0, 200, "{days} days");
-        let unknown = json!({"api_key": "phc_unknown", "event": "e", "distinct_id": "a"});
-        assert_eq!(server.post("/e/", &unknown).0, 401, "{days} days");
-        let data_dir = clocked.data_dir();
-        let revoked = run(&[
-            "keys",
-            "revoke",
-            &key,
-            "--data-dir",
-            data_dir.to_str().unwrap(),
-        ]);
-        assert!(revoked.status.success(), "{revoked:?}");
-        eventually("the key's end", || {
-            (server.post("/e/", &event).0 == 401).then_some(())
-        });
-        let answers: Vec<_> = (0..=REQUESTS).map(|_| asked()).collect();
-        assert_eq!(answers.last(), Some(&429), "{days} days");
-        clocked.set(-days);
-        let retry_after = retry_after_seconds(&url, &bearer);
-        assert!(
-            retry_after <= DEADLINE.as_secs(),
-            "{days} days: wait {retry_after} s"
-        );
-    }
+    let clocked = FakeClockServer::start(&["--admin-requests-per-minute-max", &limit]);
+    let server = clocked.server();
+    let url = format!("{}/api/organizations/", server.credential("admin_url"));
+    let bearer = format!("Bearer {}", server.credential("personal_api_key"));
+    let asked = || get(&url, &[("authorization", &bearer)]).0;
+    let key = made_key(&clocked);
+    let event = json!({"api_key": key, "event": "e", "distinct_id": "a"});
+    assert_eq!(server.post("/e/", &event).0, 200);
+    clocked.set(days);
+    // Known keys stay valid, unknown ones invalid, and a revoked one ends.
+    assert_eq!(server.post("/e/", &event).0, 200, "{days} days");
+    let unknown = json!({"api_key": "phc_unknown", "event": "e", "distinct_id": "a"});
+    assert_eq!(server.post("/e/", &unknown).0, 401, "{days} days");
+    let data_dir = clocked.data_dir();
+    let revoked = run(&[
+        "keys",
+        "revoke",
+        &key,
+        "--data-dir",
+        data_dir.to_str().unwrap(),
+    ]);
+    assert!(revoked.status.success(), "{revoked:?}");
+    eventually("the key's end", || {
+        (server.post("/e/", &event).0 == 401).then_some(())
+    });
+    let answers: Vec<_> = (0..=REQUESTS).map(|_| asked()).collect();
+    assert_eq!(answers.last(), Some(&429), "{days} days");
+    clocked.set(-days);
+    let retry_after = retry_after_seconds(&url, &bearer);
+    assert!(
+        retry_after <= DEADLINE.as_secs(),
+        "{days} days: wait {retry_after} s"
+    );
 }
 
 fn made_key(clocked: &FakeClockServer) -> String {

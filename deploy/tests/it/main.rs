@@ -29,6 +29,7 @@ mod commands;
 mod crash;
 mod data_folder_copies;
 mod disk;
+mod doc_tests;
 mod drain;
 mod export_persons;
 mod export_runs;

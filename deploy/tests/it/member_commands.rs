@@ -2,6 +2,9 @@
 //! catalog; a running server notices their changes.
 
 use crate::server::{Server, get, post, run};
+use millrace_catalog::Catalog;
+use millrace_catalog::testing::TestDatabase;
+use millrace_organizations::{BootstrapOptions, bootstrap};
 use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
@@ -159,6 +162,35 @@ fn features_are_switched_off_and_on() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     let table = run_ok(&dir, &features);
     assert!(table.contains("plugins has level 9"), "{table}");
+}
+
+#[test]
+fn a_command_that_only_shows_something_waits_for_nobody_who_writes() {
+    let dir = TempDir::new().unwrap();
+    let database = TestDatabase::sqlite();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let held = runtime.block_on(async {
+        let catalog = Catalog::open(database.url()).await.unwrap();
+        let made = bootstrap(&catalog, BootstrapOptions::default()).await;
+        made.unwrap().unwrap();
+        catalog.close().await.unwrap();
+        database.lock_sqlite().await.unwrap()
+    });
+    let features = ["organizations", "features"];
+    let asked = |words: &[&str]| {
+        let output = command(&dir, &[words, &["--database-url", database.url()]].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    };
+    for words in [features, ["organizations", "list"], ["members", "list"]] {
+        let (code, said) = asked(&words);
+        assert_eq!(code, Some(0), "{words:?}: {said}");
+    }
+    // A change waits for as long as SQLite does.
+    let (code, said) = asked(&[features, ["--off", "saml"]].concat());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("locked"), "{said}");
+    runtime.block_on(async { drop(held) });
 }
 
 #[test]

@@ -43,12 +43,16 @@ impl TestEnv {
         command
     }
 
-    /// Starts `millrace ingest` without a ClickHouse.
-    fn ingest(&self, point: Option<&str>) -> Server {
+    /// Command that starts `millrace ingest` without a ClickHouse.
+    fn ingest_command(&self, point: Option<&str>) -> Command {
         // Nothing is shipped, so a stop need not wait for it.
         let args = [&NO_ENGINE[..], &["--grace-seconds", "1"]].concat();
-        let mut command = self.command("ingest", &args, point);
-        Server::start_command(&mut command, &self.data_dir())
+        self.command("ingest", &args, point)
+    }
+
+    /// Starts `millrace ingest` without a ClickHouse.
+    fn ingest(&self, point: Option<&str>) -> Server {
+        Server::start_command(&mut self.ingest_command(point), &self.data_dir())
     }
 
     /// Starts `millrace serve`.
@@ -100,6 +104,26 @@ fn a_panic_of_what_all_events_depend_on_ends_the_server_with_an_error() {
         // Whatever is answered, or nothing.
         let _ = post(&server, "first");
         let status = server.wait();
+        let error = env.error();
+        assert_eq!(status.code(), Some(1), "{point}: {error}");
+        assert!(error.contains(reason), "{point}: {error}");
+        let server = env.ingest(None);
+        assert_stores(&server, "second");
+        assert!(server.stop().success(), "{point}");
+    }
+}
+
+#[test]
+fn a_panic_of_what_exports_and_imports_wait_for_ends_the_server_with_an_error() {
+    for (point, reason) in [
+        ("watermark-named", "the watermark stands still: task"),
+        ("watermark-published", "the watermark stands still: task"),
+        ("leases-renewed", "imports are no longer counted: task"),
+    ] {
+        let env = TestEnv::new();
+        // These are passed without a request, perhaps before the server is up.
+        let mut command = env.ingest_command(Some(point));
+        let status = command.stdout(Stdio::null()).status().unwrap();
         let error = env.error();
         assert_eq!(status.code(), Some(1), "{point}: {error}");
         assert!(error.contains(reason), "{point}: {error}");

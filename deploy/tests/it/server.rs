@@ -15,13 +15,6 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 /// Table that is created last; operator's commands read it, too.
 pub const LAST_TABLE: &str = "rejected_events_resent";
 
-/// Number in an environment variable, which lengthens a test.
-#[allow(clippy::disallowed_methods, reason = "how long to torture")]
-pub fn number(variable: &str, default: u64) -> u64 {
-    let text = std::env::var(variable).ok();
-    text.map_or(default, |text| text.parse().unwrap())
-}
-
 /// Command for the binary under test.
 pub fn millrace() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));

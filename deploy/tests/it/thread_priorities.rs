@@ -57,7 +57,7 @@ fn background_threads_have_a_lower_priority_than_requests() {
         ("commit-live", 0),
         ("commit-historic", 0),
         ("health", 0),
-        ("admin", 0),
+        ("admin", 5),
         ("clickhouse-supe", 0),
         ("millrace", 0),
     ]);
@@ -82,6 +82,8 @@ fn background_threads_have_a_lower_priority_than_requests() {
     for engine in engines {
         let seen = threads(engine);
         // ClickHouse raises the priority of a thread that watches memory, where it may.
-        assert!(seen.iter().all(|(_, nice)| *nice <= 0), "{seen:?}");
+        assert!(seen.iter().all(|(_, nice)| *nice <= 5), "{seen:?}");
+        let lowered = seen.iter().filter(|(_, nice)| *nice == 5).count();
+        assert!(lowered + 2 >= seen.len(), "{seen:?}");
     }
 }

@@ -70,22 +70,6 @@ fn files_stay_small() {
     assert_none("split these by concept", &offenders);
 }
 
-/// `make test` runs no doc tests: to look for them in every crate takes minutes.
-#[test]
-fn no_block_of_code_in_documentation_would_be_a_test() {
-    let mut offenders = Vec::new();
-    for (name, text) in files(".rs") {
-        let fences = text.lines().map(str::trim).filter_map(|line| {
-            let inner = line.strip_prefix("//! ```");
-            inner.or_else(|| line.strip_prefix("/// ```"))
-        });
-        // The second one of each pair ends the block.
-        let kinds = fences.step_by(2).filter(|kind| *kind != "text");
-        offenders.extend(kinds.map(|kind| format!("{name}: ```{kind}")));
-    }
-    assert_none("mark these blocks as `text`", &offenders);
-}
-
 #[test]
 fn nothing_is_unfinished_or_skipped() {
     // Put together, so that this file does not name them.
@@ -229,6 +213,26 @@ fn failures_that_are_tried_again_are_logged_rarely() {
     for (text, count) in table {
         assert_eq!(unlimited_logs(text).len(), count, "{text}");
     }
+}
+
+/// Tests read their settings by `number_from_env` of `millrace_rows::testing`.
+#[test]
+fn the_environment_of_tests_is_read_in_one_place() {
+    // Put together, so that this file does not name it.
+    let reader = ["env::", "var("].concat();
+    let known = [
+        "storage/rows/src/testing/setting.rs",
+        // It knows no other crate.
+        "storage/log/tests/it/model.rs",
+        // Texts, which its own process is told.
+        "storage/embedded/src/testing.rs",
+    ];
+    let offenders: Vec<_> = files(".rs")
+        .into_iter()
+        .filter(|(name, text)| text.contains(&reader) && !known.contains(&name.as_str()))
+        .map(|(name, _)| name)
+        .collect();
+    assert_none("read these by `number_from_env`", &offenders);
 }
 
 #[test]

@@ -93,7 +93,8 @@ impl Encoding {
             ErrorType::InvalidRequest,
             "unsupported_media_type",
             format!(
-                "The encoding {name:?} is not taken. Use one of gzip, deflate, br, zstd, base64 or lz64."
+                "The encoding {name:?} is not accepted. Use one of gzip, deflate, br, zstd, base64 \
+                 or lz64."
             ),
         )
     }

@@ -35,8 +35,8 @@ const KNOWN_SLOW_BYTES_MIN: usize = 1 << 20;
 const SEARCHED_BYTES_MIN: usize = 512 << 10;
 const SEARCHED_BYTES_MAX: usize = 16 << 20;
 
-/// Decoded bytes that a core deals with itself: 84 ms at worst, at 20 ns a byte.
-pub const ON_CORE_BYTES_MAX: usize = 4 << 20;
+/// Decoded bytes that a core deals with itself: 10 ms at worst, at 20 ns a byte.
+pub const ON_CORE_BYTES_MAX: usize = 512 << 10;
 /// Decoded bytes of a slow encoding that a core deals with itself; a window of Brotli may be twice
 /// as large.
 pub(crate) const ON_CORE_SLOW_BYTES_MAX: usize = 256 << 10;

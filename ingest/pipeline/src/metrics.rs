@@ -26,11 +26,11 @@ pub fn describe() {
     );
     count!(
         "millrace_log_rows_lost_total",
-        "Rows that were acknowledged before they were written (ack = memory), and then were not"
+        "Rows that were acknowledged before they were written (ack = memory), and lost"
     );
     count!(
         "millrace_log_damaged_total",
-        "Damaged places of the log that this start found, or that were passed over since"
+        "Damaged places of the log that this start found or skipped"
     );
     count!("millrace_inserts_total", "Inserts that ClickHouse stored");
     count!(
@@ -40,7 +40,7 @@ pub fn describe() {
     count!(
         "millrace_insert_row_bytes_total",
         Unit::Bytes,
-        "Bytes of those rows, uncompressed"
+        "Bytes of rows that ClickHouse stored, uncompressed"
     );
     spread!(
         "millrace_insert_seconds",
@@ -50,7 +50,7 @@ pub fn describe() {
     spread!("millrace_insert_batch_rows", "Rows of one insert");
     count!(
         "millrace_insert_retries_total",
-        "Inserts, and questions about them, tried again, by what became of the try before"
+        "Inserts and lookups that were retried, by the outcome of the try before"
     );
     count!(
         "millrace_insert_rows_dead_lettered_total",

@@ -6,7 +6,7 @@
 
 #[cfg(not(test))]
 pub use {
-    crossbeam::channel::{Receiver, Sender, TrySendError, bounded},
+    crossbeam_channel::{Receiver, Sender, TrySendError, bounded},
     std::sync::atomic::{AtomicBool, AtomicUsize},
     std::thread::{Builder, JoinHandle},
     tokio::sync::oneshot,

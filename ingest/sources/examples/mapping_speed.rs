@@ -2,7 +2,9 @@
 //! events of about 1 kB in memory. The result is the best of some rounds by CPU time, which other
 //! load does not change.
 //!
-//!     cargo run --release -p millrace-sources --features testing --example mapping_speed
+//! ```text
+//! cargo run --release -p millrace-sources --features testing --example mapping_speed
+//! ```
 
 #![allow(
     clippy::unwrap_used,

@@ -69,7 +69,7 @@ fn check_depth(raw: &[u8]) -> Result<(), RecordError> {
         return Err(RecordError::new(
             "json_too_deep",
             None,
-            format!("The record has more than {DEPTH_MAX} objects and arrays in one another."),
+            format!("The record nests more than {DEPTH_MAX} objects and arrays."),
         ));
     }
     Ok(())

@@ -40,8 +40,8 @@ impl RecordError {
             "missing_distinct_id",
             Some(fields),
             format!(
-                "The record does not say whose event it is: it has none of {fields}. Set \
-                 `skip_without_distinct_id` to leave such records out."
+                "The record has no distinct id: it has none of {fields}. Set \
+                 `skip_without_distinct_id` to skip such records."
             ),
         )
     }

@@ -145,7 +145,7 @@ impl TimedStream {
             self.write_error(
                 "408 Request Timeout",
                 "request_timeout",
-                "The request's head came too slowly.",
+                "The request's head arrived too slowly.",
             );
         }
     }

@@ -233,7 +233,7 @@ fn stalled() -> ApiError {
         StatusCode::REQUEST_TIMEOUT,
         ErrorType::InvalidRequest,
         "request_timeout",
-        "The body came too slowly. Send it again.",
+        "The body arrived too slowly. Send it again.",
     )
 }
 

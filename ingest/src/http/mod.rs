@@ -156,7 +156,7 @@ fn page(request: &RequestContext<'_>) -> HttpResponse {
         _ => HttpResponse::new(
             StatusCode::OK,
             Content::Text,
-            "Millrace takes analytics events. Send them to /batch/.\n",
+            "Millrace accepts analytics events. Send them to /batch/.\n",
         ),
     }
 }

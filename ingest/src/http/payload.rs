@@ -33,9 +33,9 @@ use millrace_rows::Lane;
 
 /// Objects of a body that a core parses itself: any may be an event, which takes a microsecond
 /// however short it is. Ordinary events have two and more, and hundreds of bytes.
-const ON_CORE_OBJECTS_MAX: usize = 16 << 10;
+const ON_CORE_OBJECTS_MAX: usize = 8 << 10;
 /// Bytes of a body whose objects are not counted: even the shortest events take less than 10 ms.
-const UNCOUNTED_BYTES_MAX: usize = 128 << 10;
+const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
 
 /// JSON text of a request, with all that it holds until the request is answered.
 pub struct Payload {

@@ -149,8 +149,8 @@ fn not_found(version: Option<&str>) -> HttpResponse {
             "posthog-js {version} is served without this file. Replay, surveys, product tours, conversations \
              and the toolbar are not offered; paths may name this version or none."
         ),
-        None => "This Millrace was built without posthog-js. Build it with `make build`, or have the page \
-                 take posthog-js from npm."
+        None => "This Millrace was built without posthog-js. Build it with `make build`, or load \
+                 posthog-js from npm in the page."
             .to_owned(),
     };
     HttpResponse::error(&ApiError::new(

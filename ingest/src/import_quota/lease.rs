@@ -67,6 +67,13 @@ impl QuotaLease {
         std::mem::replace(&mut self.is_unanswered, !is_answered)
     }
 
+    /// Position among the leases that are renewed together: first those whose last reports were
+    /// not answered, the longest without an answer before the others.
+    pub fn turn(&self) -> (bool, Option<Instant>) {
+        let unheard_since = self.is_unanswered.then_some(self.answered_at);
+        (!self.is_unanswered, unheard_since)
+    }
+
     /// Report for the catalog, if there is anything to report.
     pub fn report(&mut self, project: &Project, cause: Cause) -> Option<LeaseReport> {
         self.idle_ticks = match cause {
@@ -217,6 +224,21 @@ mod tests {
         let decision = Some(LeaseDecision::default());
         lease.apply(&project, LeaseReport::default(), decision);
         assert_eq!(lease.report(&project, Cause::Tick), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_without_an_answer_is_renewed_before_the_others() {
+        let mut leases = Vec::new();
+        for (name, is_answered) in [("a", true), ("b", false), ("c", true), ("d", false)] {
+            let (_, mut lease) = leased();
+            lease.note_answer(is_answered);
+            leases.push((name, lease));
+            tokio::time::advance(TICK).await;
+        }
+        leases.swap(1, 3);
+        leases.sort_by_key(|(_, lease)| lease.turn());
+        let names = leases.iter().map(|(name, _)| *name);
+        assert_eq!(names.collect::<String>(), "bdac");
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use super::clock_guard::{ClockGuard, ClockSkew, JUMP_HOLD};
 use super::node_watermarks::NodeWatermarks;
 use super::request_epochs::RequestEpochs;
 use crate::metrics;
+use millrace_pipeline::panic_point::{PanicPoint, pass};
 use millrace_pipeline::{FlushEnds, Pipeline};
 use millrace_rows::{Clock, Micros};
 use std::sync::Arc;
@@ -81,6 +82,7 @@ async fn name_times(
             tokio::time::sleep(LOOK_EVERY).await;
         }
         let ends = pipeline.flush_ends().await;
+        pass(PanicPoint::WatermarkNamed);
         for named in &named {
             // Full while shipping stands still.
             drop(named.try_send((time, ends.clone())));

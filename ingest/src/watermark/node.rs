@@ -12,6 +12,7 @@ use millrace_catalog::{
     Catalog, IngestNode, NodeStarts, Nodes, Published, RegisterError, UtcTime, Watermarks,
 };
 use millrace_pipeline::Pipeline;
+use millrace_pipeline::panic_point::{PanicPoint, pass};
 use millrace_rows::{Clock, Micros, shown};
 use std::sync::Arc;
 use std::time::Duration;
@@ -270,6 +271,7 @@ impl Publisher {
         if std::mem::take(&mut self.is_failing) {
             tracing::info!("the catalog knows this node's watermark again");
         }
+        pass(PanicPoint::WatermarkPublished);
         Ok(is_published)
     }
 
@@ -288,8 +290,9 @@ impl Publisher {
             // The node was deregistered while it lives: windows may have run that it wrote into.
             Published::Unknown => tracing::error!(
                 node = name,
-                "the catalog has forgotten this node, or stopped it, though it runs; it registers again. \
-                 Events that it took meanwhile may be missing from exports: run a backfill for that time"
+                "the catalog has forgotten this node, or stopped it, though it runs; it registers \
+                 again. Events that it accepted meanwhile may be missing from exports: run a \
+                 backfill for that time"
             ),
         }
         self.register_again().await?;

@@ -20,7 +20,7 @@
 //! The cost of a request is one locked addition and three loads; its counts lie in a cache line
 //! that only its own core writes. That is why entering and leaving are bound to a thread.
 
-use crossbeam::utils::CachePadded;
+use crossbeam_utils::CachePadded;
 use millrace_rows::{Clock, Micros};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

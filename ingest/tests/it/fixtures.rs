@@ -4,12 +4,11 @@
 use crate::client::Client;
 use crate::test_env::{KEY, TestEnv};
 use base64::Engine;
+use jiff::Timestamp;
 use millrace_rows::Micros;
 use millrace_rows::testing::Event;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use time::OffsetDateTime;
-use time::format_description::well_known::Iso8601;
 
 /// Recorded request.
 struct Recording {
@@ -246,9 +245,8 @@ fn compare(recording: &Recording, sent: &Value, row: &Event) {
     assert_eq!(row.team_id, 1, "{what}");
     assert_eq!(row.created_at, recording.received_at(), "{what}");
     if let Some(timestamp) = sent["timestamp"].as_str() {
-        let parsed = OffsetDateTime::parse(timestamp, &Iso8601::DEFAULT).unwrap();
-        let micros = parsed.unix_timestamp_nanos() / 1_000;
-        assert_eq!(i128::from(row.timestamp.0), micros, "{what} {timestamp}");
+        let micros = timestamp.parse::<Timestamp>().unwrap().as_microsecond();
+        assert_eq!(row.timestamp.0, micros, "{what} {timestamp}");
     }
     let stored: Value = serde_json::from_str(&hide_surrogates(&row.properties)).unwrap();
     let Value::Object(properties) = &sent["properties"] else {

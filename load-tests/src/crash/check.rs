@@ -201,6 +201,6 @@ mod tests {
         let at = "2026-11-22T15:00:00.000001Z";
         assert_eq!(watermark_of(&list(at)).as_deref(), Some(at));
         assert_eq!(watermark_of(&list("unknown")), None);
-        assert_eq!(watermark_of("No node has taken events yet.\n"), None);
+        assert_eq!(watermark_of("No node has accepted events yet.\n"), None);
     }
 }

@@ -2,9 +2,10 @@
 
 use super::limit::{Limit, Limited};
 use super::shared::Shared;
-use super::{CannedResponse, Fault, Insert};
+use super::{CannedResponse, Fault, Insert, stale};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Incoming};
@@ -67,6 +68,7 @@ async fn harmed(
             done();
             made_up(*given)
         }
+        Fault::StaleAnswer => repeated(shared, request).await,
         Fault::Lost => {
             carried_out(shared, request).await?;
             done();
@@ -133,6 +135,33 @@ async fn recorded(shared: &Shared, request: Request<Incoming>) -> Result<ProxyRe
         recording.keep(insert);
     }
     Ok(answer.map(Either::Left))
+}
+
+/// Repeats the last genuine answer to a request of this kind. Without one the request is passed on,
+/// which is no fault, and its answer kept.
+async fn repeated(shared: &Shared, request: Request<Incoming>) -> Result<ProxyResponse> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.context("body")?.to_bytes();
+    let kind = stale::kind(is_insert(parts.uri.query().unwrap_or_default()), &body);
+    let answer = match shared.stale_answers.of(&kind) {
+        Some(answer) => {
+            shared.faults.fetch_add(1, Ordering::AcqRel);
+            answer
+        }
+        None => {
+            let request = Request::from_parts(parts, Full::new(body));
+            let answer = sent(shared, request, Limit::none()).await?;
+            let (mut head, body) = answer.into_parts();
+            // The body is sent as a whole.
+            head.headers.remove(TRANSFER_ENCODING);
+            head.headers.remove(CONTENT_LENGTH);
+            let body = body.collect().await.context("answer")?.to_bytes();
+            let answer = Response::from_parts(head, body);
+            shared.stale_answers.keep(kind, &answer);
+            answer
+        }
+    };
+    Ok(answer.map(|body| Either::Right(Full::new(body))))
 }
 
 /// Passes a request on and discards ClickHouse's response.

@@ -16,6 +16,9 @@ pub enum Fault {
     Answer(CannedResponse),
     /// Carries the request out and sends this response all the same.
     After(CannedResponse),
+    /// Sends the last genuine response to a request of the same kind; ClickHouse never sees the
+    /// request. The first of each kind since the rule was set is passed through.
+    StaleAnswer,
     /// Carries the request out and cuts the connection instead of responding.
     Lost,
     /// Carries the request out and does not respond while the fault lasts, then cuts the
@@ -144,6 +147,7 @@ impl FromStr for Fault {
             ("slow", Some(time)) => Self::Slow(humantime::parse_duration(time)?),
             ("answer", Some(given)) => Self::Answer(given.parse()?),
             ("after", Some(given)) => Self::After(given.parse()?),
+            ("stale-answer", None) => Self::StaleAnswer,
             ("lost", None) => Self::Lost,
             ("silent", None) => Self::Silent,
             ("deaf", None) => Self::Deaf,
@@ -168,6 +172,7 @@ impl fmt::Display for Fault {
             Self::Slow(time) => write!(f, "slow={}", humantime::format_duration(*time)),
             Self::Answer(given) => write!(f, "answer={given}"),
             Self::After(given) => write!(f, "after={given}"),
+            Self::StaleAnswer => f.write_str("stale-answer"),
             Self::Lost => f.write_str("lost"),
             Self::Silent => f.write_str("silent"),
             Self::Deaf => f.write_str("deaf"),
@@ -271,6 +276,7 @@ mod tests {
             "answer=503",
             "answer=500:252 inserts",
             "after=200:241 questions 1/3",
+            "stale-answer questions",
             "lost 1/2",
             "silent inserts",
             "deaf",

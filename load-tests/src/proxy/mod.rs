@@ -6,7 +6,8 @@
 //!
 //! - Each request has a connection to ClickHouse of its own, so that a broken one breaks nothing
 //!   else.
-//! - Bodies are streamed; memory does not grow with them, unless they are recorded.
+//! - Bodies are streamed; memory does not grow with them, unless they are recorded, or answers are
+//!   repeated.
 //! - While [`Fault::Down`] lasts the port stays reserved: a second socket is bound to it without
 //!   listening, so that nobody else gets it and clients are refused.
 
@@ -17,6 +18,7 @@ mod listener;
 mod recording;
 mod script;
 mod shared;
+mod stale;
 
 pub use fault::{CannedResponse, Fault, RequestKind, Rule};
 pub use recording::Insert;
@@ -27,6 +29,7 @@ use crate::target::Target;
 use anyhow::{Context, Result, ensure};
 use recording::Recording;
 use shared::{Active, Shared};
+use stale::StaleAnswers;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -67,6 +70,7 @@ impl Proxy {
             upstream: Mutex::new(authority(upstream)?),
             rule: watch::Sender::new(None),
             recording: Mutex::new(None),
+            stale_answers: StaleAnswers::default(),
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             inserts: AtomicU64::new(0),
@@ -127,6 +131,7 @@ impl Proxy {
             rule,
             covered: AtomicU64::new(0),
         };
+        self.shared.stale_answers.clear();
         self.shared.rule.send_replace(Some(Arc::new(active)));
     }
 

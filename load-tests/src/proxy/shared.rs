@@ -2,6 +2,7 @@
 
 use super::fault::{Fault, Rule};
 use super::recording::Recording;
+use super::stale::StaleAnswers;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -13,6 +14,8 @@ pub(super) struct Shared {
     pub(super) upstream: Mutex<String>,
     pub(super) rule: watch::Sender<Option<Arc<Active>>>,
     pub(super) recording: Mutex<Option<Recording>>,
+    /// Answers to repeat, since the rule in force was set.
+    pub(super) stale_answers: StaleAnswers,
     pub(super) connections: AtomicU64,
     pub(super) requests: AtomicU64,
     pub(super) inserts: AtomicU64,

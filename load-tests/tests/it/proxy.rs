@@ -113,6 +113,31 @@ fn each_fault_has_its_documented_effect() {
 }
 
 #[test]
+fn a_stale_answer_is_the_first_genuine_one_of_its_kind_since_the_rule_was_set() {
+    let upstream = Server::start(Work::Drain);
+    let proxy = proxy(&upstream);
+    proxy.set("stale-answer".parse().unwrap());
+    // Requests that were carried out, and faults, after each.
+    for (path, expected) in [
+        (INSERT, (1, 0)),
+        (QUESTION, (2, 0)),
+        (INSERT, (2, 1)),
+        (QUESTION, (2, 2)),
+        (QUESTION, (2, 3)),
+    ] {
+        let answer = ask(&proxy, path);
+        assert!(answer.starts_with(OK), "{answer}");
+        assert!(answer.ends_with("{\"status\":\"Ok\"}"), "{answer}");
+        assert_eq!((upstream.requests(), proxy.counts().faults), expected);
+    }
+    proxy.set("stale-answer inserts".parse().unwrap());
+    for expected in [(3, 3), (3, 4)] {
+        ask(&proxy, INSERT);
+        assert_eq!((upstream.requests(), proxy.counts().faults), expected);
+    }
+}
+
+#[test]
 fn a_held_response_ends_with_its_fault() {
     for (rule, is_carried_out) in [("silent", true), ("deaf", false)] {
         let upstream = Server::start(Work::Drain);

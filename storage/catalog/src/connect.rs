@@ -12,7 +12,8 @@
 //! **PostgreSQL**: one pool for all, and a small one to read while changes hold locks; TLS as the
 //! URL's `sslmode` says. A connection whose caller gave a statement up is closed, unless the server
 //! has answered soon: sqlx waits for that answer without a limit, and for as long as that the pool
-//! would have one connection less.
+//! would have one connection less. Connections to a server that takes no changes any more are
+//! closed, see [`crate::stale_sessions`].
 
 use crate::error::CatalogError;
 use crate::location::CatalogLocation;
@@ -129,7 +130,7 @@ async fn connect_sqlite(url: &str, if_missing: IfMissing) -> Result<Connected, C
     // An empty file counts as missing: opening it would write to it.
     if if_missing == IfMissing::Fail && !has_bytes(&location) {
         return Err(CatalogError::Missing {
-            location: location.0,
+            location: location.name,
         });
     }
     // The writer first, as it creates the file and switches it to the write-ahead journal.
@@ -145,7 +146,7 @@ async fn connect_sqlite(url: &str, if_missing: IfMissing) -> Result<Connected, C
 
 fn has_bytes(location: &CatalogLocation) -> bool {
     // SQLite reports a file that cannot be read.
-    let looked = Path::new(&location.0).metadata();
+    let looked = Path::new(&location.name).metadata();
     looked.map_or_else(
         |error| error.kind() != std::io::ErrorKind::NotFound,
         |file| file.len() > 0,
@@ -189,7 +190,7 @@ fn sqlite_file(url: &str) -> Result<CatalogLocation, CatalogError> {
                 .to_owned(),
         });
     }
-    Ok(CatalogLocation(path.display().to_string()))
+    Ok(CatalogLocation::new(path.display().to_string()))
 }
 
 fn sqlite(url: &str, connections_max: u32, reads_only: bool) -> ConnectOptions {
@@ -231,11 +232,20 @@ fn postgres(url: &str) -> Result<(ConnectOptions, CatalogLocation), CatalogError
         |socket| socket.display().to_string(),
     );
     let database = parsed.get_database().unwrap_or(parsed.get_username());
-    let location = CatalogLocation(format!("postgres://{host}/{database}"));
+    let location = CatalogLocation::new(format!("postgres://{host}/{database}"));
     let mut options = common(url, POSTGRES_CONNECTIONS_MAX);
     options.set_application_name("millrace");
-    options.map_sqlx_postgres_pool_opts(|pool| {
-        pool.after_release(|connection, _| Box::pin(answers_soon(connection)))
+    let stale_sessions = location.stale_sessions.clone();
+    options.map_sqlx_postgres_pool_opts(move |pool| {
+        let (when_idle, when_released) = (stale_sessions.clone(), stale_sessions.clone());
+        pool.before_acquire(move |_, session| {
+            let is_usable = !when_idle.includes(session.age);
+            Box::pin(async move { Ok(is_usable) })
+        })
+        .after_release(move |connection, session| {
+            let is_stale = when_released.includes(session.age);
+            Box::pin(async move { Ok(answers_soon(connection).await? && !is_stale) })
+        })
     });
     Ok((options, location))
 }

@@ -35,8 +35,8 @@ pub enum CatalogError {
     },
     /// There is no catalog where one was expected.
     #[error(
-        "there is no catalog at {location}; give the data folder or the database URL of a server, whose \
-         first start makes it (in PostgreSQL `millrace migrate` does, too)"
+        "there is no catalog at {location}; give the data folder or the database URL of a server, \
+         whose first start creates it (in PostgreSQL `millrace migrate` does, too)"
     )]
     Missing {
         /// Path of the file, or server and database.
@@ -133,7 +133,8 @@ pub enum CatalogError {
     },
     /// The interval in an export's row is none: another program wrote it, or a newer version.
     #[error(
-        "the export {export_id} has the interval {interval:?} in the catalog, which is none; give it another one"
+        "the export {export_id} has the interval {interval:?} in the catalog, which is not valid; \
+         give the export another one"
     )]
     WrongInterval {
         /// Export that is left alone until its interval is corrected.

@@ -69,6 +69,7 @@ mod person_watermark;
 mod project_keys;
 pub mod random;
 mod scopes;
+mod stale_sessions;
 mod stored_json;
 #[cfg(feature = "testing")]
 pub mod testing;

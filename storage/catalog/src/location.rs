@@ -1,23 +1,36 @@
 //! Location of the catalog, and classification of the database's errors.
 
 use crate::error::CatalogError;
+use crate::stale_sessions::StaleSessions;
 use sea_orm::{ConnAcquireErr, DbErr, RuntimeErr, sqlx};
 use std::fmt;
 
 /// Location of the catalog, for messages: a path, or a server without its password.
 #[derive(Clone, Debug)]
-pub(crate) struct CatalogLocation(pub(crate) String);
+pub(crate) struct CatalogLocation {
+    pub(crate) name: String,
+    /// Told of sessions that an error shows to be of no use any more.
+    pub(crate) stale_sessions: StaleSessions,
+}
 
 impl fmt::Display for CatalogLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.name)
     }
 }
 
 impl CatalogLocation {
-    /// Classifies a database error.
+    pub(crate) fn new(name: String) -> Self {
+        Self {
+            name,
+            stale_sessions: StaleSessions::default(),
+        }
+    }
+
+    /// Classifies a database error. One that makes a session useless closes the connections of
+    /// that time.
     pub(crate) fn error(&self, error: &DbErr) -> CatalogError {
-        let location = self.0.clone();
+        let location = self.name.clone();
         match error {
             DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) => CatalogError::Unreachable {
                 location,
@@ -40,7 +53,7 @@ impl CatalogLocation {
     }
 
     fn sqlx_error(&self, error: &sqlx::Error) -> CatalogError {
-        let location = self.0.clone();
+        let location = self.name.clone();
         let reason = error.to_string();
         match error {
             sqlx::Error::Database(database) => {
@@ -59,7 +72,7 @@ impl CatalogLocation {
     /// Classifies an error by its code. SQLite's codes are numbers, the kind of error in the lower
     /// byte; PostgreSQL's have five characters.
     fn database_error(&self, code: &str, message: &str) -> CatalogError {
-        let location = self.0.clone();
+        let location = self.name.clone();
         let reason = message.to_owned();
         let sqlite = (code.len() < 5).then(|| code.parse::<u32>().unwrap_or(0) & 0xff);
         match (sqlite, code) {
@@ -70,9 +83,11 @@ impl CatalogLocation {
             (Some(11 | 26), _) => CatalogError::Damaged { location, reason },
             (None, "28P01" | "28000" | "42501") => CatalogError::Refused { location, reason },
             (None, "3D000") => CatalogError::NoSuchDatabase { location, reason },
-            (None, "57P01" | "57P02" | "57P03" | "53300") => {
+            (None, code) if StaleSessions::is_end(code) => {
+                self.stale_sessions.note();
                 CatalogError::Unreachable { location, reason }
             }
+            (None, "53300") => CatalogError::Unreachable { location, reason },
             _ => CatalogError::Failed { location, reason },
         }
     }

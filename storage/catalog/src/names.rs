@@ -59,7 +59,7 @@ pub fn must_be_plain(field: &'static str, text: &str) -> Result<(), ChangeError>
         return Ok(());
     };
     let detail = format!(
-        "This holds U+{:04X}, a control character, which is not shown as it is written. Leave it out.",
+        "This holds U+{:04X}, a control character, which is not shown as it is written. Omit it.",
         u32::from(found)
     );
     Err(ChangeError::invalid(field, "invalid_input", detail))

@@ -4,6 +4,7 @@
 //! latest `created_at`, and a merge drops the others: a row that was stored is not found any more
 //! by its [`RowKey`](millrace_rows::RowKey).
 
+use crate::nonce::Nonce;
 use crate::presence::instant;
 use crate::{ClickHouse, QueryError};
 use millrace_rows::{Micros, Month, ProjectId, Table};
@@ -33,9 +34,10 @@ pub struct EventVersion {
     pub created_at: Micros,
 }
 
-/// Event as it is stored.
+/// Event as it is stored, with the nonce of the query.
 #[derive(clickhouse::Row, Deserialize)]
 struct StoredEvent {
+    nonce: String,
     team_id: i64,
     #[serde(with = "clickhouse::serde::uuid")]
     uuid: Uuid,
@@ -94,7 +96,8 @@ impl ClickHouse {
         month: Month,
         events: &[EventVersion],
     ) -> Result<bool, QueryError> {
-        let Some(sql) = self.versions_query(month, events) else {
+        let nonce = Nonce::new();
+        let Some(sql) = self.versions_query(&nonce, month, events) else {
             return Ok(true);
         };
         let mut wanted = HashMap::<EventIdentity, Micros>::new();
@@ -104,22 +107,34 @@ impl ClickHouse {
         }
         let read = async {
             let mut stored = self.long_query(&sql).fetch::<StoredEvent>()?;
+            let mut answered = String::new();
             // A client may have stored any number of versions, and of other events of these uuids.
             // What is left of them once all are found is not read.
             while !wanted.is_empty()
                 && let Some(event) = stored.next().await?
             {
+                nonce.check(&event.nonce)?;
                 let identity = event.identity();
                 if wanted.get(&identity).is_some_and(|at| at.0 <= event.at) {
                     wanted.remove(&identity);
                 }
+                answered = event.nonce;
             }
+            // Without any row nothing was answered.
+            nonce.check(&answered)?;
             Ok::<_, clickhouse::error::Error>(wanted.is_empty())
         };
         self.within_deadline(read).await
     }
 
-    fn versions_query(&self, month: Month, events: &[EventVersion]) -> Option<String> {
+    /// Returns a query whose answer has one more row, of a project that nobody has: it proves the
+    /// answer if no event is found.
+    fn versions_query(
+        &self,
+        nonce: &Nonce,
+        month: Month,
+        events: &[EventVersion],
+    ) -> Option<String> {
         let from = events.iter().map(|event| event.created_at.0).min()?;
         let mut wanted = String::with_capacity(events.len() * 64);
         for EventVersion { identity, .. } in events {
@@ -132,12 +147,16 @@ impl ClickHouse {
             );
         }
         Some(format!(
-            "SELECT team_id, uuid, toInt64(intDiv(toUnixTimestamp64Micro(timestamp), {DAY_MICROS})) AS day, \
+            "SELECT '{nonce}' AS nonce, team_id, uuid, \
+             toInt64(intDiv(toUnixTimestamp64Micro(timestamp), {DAY_MICROS})) AS day, \
              event, distinct_id, toUnixTimestamp64Micro(created_at) AS at FROM {table} \
              WHERE toYYYYMM(timestamp) = {month} AND created_at >= {from} \
-             AND (team_id, uuid) IN ({wanted})",
+             AND (team_id, uuid) IN ({wanted}) \
+             UNION ALL SELECT '{nonce}', toInt64(0), toUUID('{nobody}'), toInt64(0), \
+             toLowCardinality(''), '', toInt64(0)",
             table = self.source(Table::Events),
             from = instant(from),
+            nobody = Uuid::nil(),
         ))
     }
 }

@@ -12,6 +12,7 @@
 //! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
 //! | `presence` | looks up stored rows, running inserts and the server's boot id |
+//! | `nonce` | random text of a query, which its answer has to repeat |
 //! | `event_versions` | [`EventVersion`]: looks up events that later ones may have replaced |
 //! | `single_flight` | one query of many callers, run once at a time |
 //! | `query_id` | condition that finds a running statement |
@@ -39,6 +40,7 @@ mod event_versions;
 mod insert;
 mod insert_body;
 mod migrate;
+mod nonce;
 mod person_presence;
 mod person_table;
 mod persons;
@@ -78,6 +80,7 @@ pub use usable::{Purpose, Unusable};
 
 use clickhouse::query::Query;
 use clickhouse::{Client, Compression};
+use nonce::Nonce;
 use post::Poster;
 use single_flight::SingleFlight;
 use std::fmt;
@@ -163,10 +166,15 @@ impl ClickHouse {
     }
 
     /// Asks for a number that decides about rows: the answer names its column's type, which a
-    /// gateway's page does not, and counts what reached the quorum.
+    /// gateway's page does not, repeats the query's nonce, which an old answer does not, and counts
+    /// what reached the quorum.
     pub(crate) async fn fetch_u64(&self, sql: &str) -> Result<u64, QueryError> {
-        let query = self.seeing_quorum(self.proving().query_raw(sql));
-        self.within_deadline(query.fetch_one()).await
+        let nonce = Nonce::new();
+        let query = self.proving().query_raw(&nonce.put_into(sql));
+        let answer = self.seeing_quorum(query).fetch_one();
+        let (answered, number): (String, u64) = self.within_deadline(answer).await?;
+        nonce.check(&answered)?;
+        Ok(number)
     }
 
     /// Has a query see all rows that reached the quorum, if one is set: a replica that lacks some

@@ -6,7 +6,11 @@
 //! These queries settle an insert whose answer was lost. A token alone does not: a plain MergeTree
 //! records the token before the part gets its name, so that after a crash between the two a retry
 //! under the same token is taken for a duplicate of rows that are lost.
+//!
+//! Each answer has to repeat the nonce of its query, so that a gateway's old answer counts for
+//! nothing.
 
+use crate::nonce::Nonce;
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
 use clickhouse::query::Query;
@@ -24,17 +28,7 @@ const LONG_QUERY: [(&str, &str); 2] = [
 ];
 
 /// Counts of rows that were found.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    clickhouse::Row,
-    serde::Serialize,
-    serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PresenceCount {
     /// Number of keys with at least one row.
     pub keys: u64,
@@ -76,8 +70,11 @@ impl ClickHouse {
         let Some(sql) = self.count_query(table, month, keys) else {
             return Ok(PresenceCount::default());
         };
-        self.within_deadline(self.long_query(&sql).fetch_one())
-            .await
+        let nonce = Nonce::new();
+        let answer = self.long_query(&nonce.put_into(&sql)).fetch_one();
+        let (answered, keys, rows): (String, u64, u64) = self.within_deadline(answer).await?;
+        nonce.check(&answered)?;
+        Ok(PresenceCount { keys, rows })
     }
 
     /// Makes a query with many keys that sees all stored rows.
@@ -173,8 +170,11 @@ impl ClickHouse {
     async fn ask_for_boot_id(&self, scope: &str) -> Result<Uuid, QueryError> {
         let table = format!("{}.server_runs", quoted_name(&self.settings.database));
         let scope = quoted_text(scope);
-        // Always the same of two rows, if another process asks under our name.
-        let query = format!("SELECT run FROM {table} WHERE scope = {scope} ORDER BY run LIMIT 1");
+        // Always the same of two rows, if another process asks under our name. An aggregate answers
+        // even if there is none: an answer without a row would prove nothing.
+        let query = format!(
+            "SELECT count() AS found, min(run) AS boot_id FROM {table} WHERE scope = {scope}"
+        );
         if let Some(boot_id) = self.fetch_boot_id(&query).await? {
             return Ok(boot_id);
         }
@@ -202,10 +202,11 @@ impl ClickHouse {
     }
 
     async fn fetch_boot_id(&self, sql: &str) -> Result<Option<Uuid>, QueryError> {
-        let row: Option<BootIdRow> = self
-            .within_deadline(self.proving().query_raw(sql).fetch_optional())
-            .await?;
-        Ok(row.map(|row| row.run))
+        let nonce = Nonce::new();
+        let answer = self.proving().query_raw(&nonce.put_into(sql)).fetch_one();
+        let row: BootIdRow = self.within_deadline(answer).await?;
+        nonce.check(&row.nonce)?;
+        Ok((row.found > 0).then_some(row.boot_id))
     }
 
     /// Returns the table expression of a table for a FROM: on a cluster, all of its shards.
@@ -224,11 +225,14 @@ impl ClickHouse {
     }
 }
 
-/// Row of `server_runs`, the table of boot ids.
+/// Answer to a query of `server_runs`, the table of boot ids.
 #[derive(clickhouse::Row, serde::Deserialize)]
 struct BootIdRow {
+    nonce: String,
+    /// Number of rows; without one the boot id means nothing.
+    found: u64,
     #[serde(with = "clickhouse::serde::uuid")]
-    run: Uuid,
+    boot_id: Uuid,
 }
 
 /// Returns true if rows are told apart by an index, as in parts of a block: rows of a request share

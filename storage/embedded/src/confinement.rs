@@ -92,12 +92,13 @@ impl Confinement {
         match self {
             Self::Full => None,
             Self::Partial => Some(
-                "this kernel confines the process of ClickHouse in part only (its Landlock is older than 6.12's): \
-                 its grants alone keep who has its password from the network",
+                "this kernel confines the process of ClickHouse in part only (its Landlock is \
+                 older than 6.12's): only its grants keep whoever has its password from the \
+                 network",
             ),
             Self::None => Some(
-                "this kernel does not confine the process of ClickHouse (it has no Landlock): its grants alone keep \
-                 who has its password from files and the network",
+                "this kernel does not confine the process of ClickHouse (it has no Landlock): only \
+                 its grants keep whoever has its password from files and the network",
             ),
         }
     }

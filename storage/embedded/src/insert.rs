@@ -80,8 +80,8 @@ impl<'a> Values<'a> {
         let names = |name: &&str| memmem::find(&head, name.as_bytes()).is_some();
         if let Some(name) = EXPRESSIONS.iter().copied().find(names) {
             let message = format!(
-                "Not enough privileges: {name} in an INSERT of more than {EXPRESSIONS_BYTES_MAX} bytes of \
-                 VALUES; leave it out, or insert fewer rows at a time"
+                "Not enough privileges: {name} in an INSERT of more than {EXPRESSIONS_BYTES_MAX} \
+                 bytes of VALUES; omit it, or insert fewer rows at a time"
             );
             return Err(Exception::new(497, &message, "ACCESS_DENIED"));
         }

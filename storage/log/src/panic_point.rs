@@ -20,6 +20,12 @@ pub enum PanicPoint {
     GroupTaken,
     /// A shipper has read a frame of its log.
     FrameRead,
+    /// The watermark's task has named the time that the watermark is to advance to.
+    WatermarkNamed,
+    /// The watermark was written to the catalog.
+    WatermarkPublished,
+    /// The quota leases of all projects were renewed.
+    LeasesRenewed,
 }
 
 /// Passes a panic point. Panics if it was armed and not passed before.

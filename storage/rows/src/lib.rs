@@ -19,7 +19,7 @@
 //! | `rare_log` | [`RareLog`]: failures that come again and again are logged rarely |
 //! | `shown` | foreign texts with escaped control characters |
 //! | `thrift` | reader of the encoding of Parquet's metadata |
-//! | `testing` | rows read back, with the feature `testing` only |
+//! | `testing` | rows read back and settings of tests, with the feature `testing` only |
 
 #![forbid(unsafe_code)]
 

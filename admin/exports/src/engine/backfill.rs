@@ -157,20 +157,20 @@ fn nothing_found(ranges: &[Window]) -> String {
         let end = range.end;
         match (range.by, range.start) {
             (WindowBy::Timestamp { arrived_before }, _) => format!(
-                "of what happened before {end}, nothing that the export takes had arrived by \
-                 {arrived_before}, where the export's own windows begin"
+                "of the rows with a timestamp before {end}, none that the export selects had \
+                 arrived by {arrived_before}, where the export's own windows begin"
             ),
             (WindowBy::Arrival, Some(start)) => {
-                format!("nothing that the export takes arrived from {start} to {end}")
+                format!("no rows that the export selects arrived from {start} to {end}")
             }
             (WindowBy::Arrival, None) => {
-                format!("nothing that the export takes arrived before {end}")
+                format!("no rows that the export selects arrived before {end}")
             }
         }
     };
     let found: Vec<String> = ranges.iter().map(of_range).collect();
     format!(
-        "There is nothing in the range: {}. What arrives later comes by the clock.",
+        "There are no rows in the range: {}. Scheduled windows export rows that arrive later.",
         found.join("; ")
     )
 }

@@ -256,8 +256,9 @@ fn reason_to_give_up(error: &PlanError, limits_before: u32) -> Option<String> {
         }
         // A backfill keeps the interval that it was asked for with.
         PlanError::Catalog(CatalogError::WrongInterval { interval, .. }) => Some(format!(
-            "The backfill was asked for with the interval {interval:?}, which this version does not know. Change the \
-             export's interval, and ask for the backfill again: {IntervalError}."
+            "The backfill was requested with the interval {interval:?}, which this version does \
+             not know. Change the export's interval, and request the backfill again: \
+             {IntervalError}."
         )),
         PlanError::SearchLimit(_) | PlanError::Panicked(_) if limits_before + 1 >= SEARCHES_MAX => {
             Some(error.to_string())
@@ -304,7 +305,7 @@ mod tests {
             (limit(), 2, Some("ask for a shorter range")),
             (limit(), 3, Some("ask for a shorter range")),
             (PlanError::Panicked(Panicked), 1, None),
-            (PlanError::Panicked(Panicked), 2, Some("error of its own")),
+            (PlanError::Panicked(Panicked), 2, Some("because of a bug")),
         ];
         for (error, limits_before, expected) in table {
             let reason = reason_to_give_up(&error, limits_before);

@@ -69,7 +69,7 @@ impl<'a> Claim<'a> {
                     return ClaimEnd::Cancelled;
                 }
                 Ok(Ok(RunOutcome::Lost)) | Err(_) => {
-                    tracing::warn!(run_id = %run.id, "the claim of a run has lapsed; it is made again");
+                    tracing::warn!(run_id = %run.id, "the claim of a run has lapsed; the run is repeated");
                     return ClaimEnd::Lapsed;
                 }
                 Ok(Ok(_)) => self.held_until = sent_at + time,

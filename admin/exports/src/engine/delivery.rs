@@ -177,8 +177,8 @@ async fn until_persons_applied(inner: &Inner, scope: &RunScope) -> Result<(), Ex
         tracing::warn!(%export_id, %known_from, "an export waits for persons");
     }
     Err(ExportError::waiting(
-        "What the window's events say of persons is not applied yet. The export waits until it is; there is \
-         nothing to do about it.",
+        "Person updates of the window's events are not applied yet. The export waits for them; \
+         there is nothing to do about it.",
     ))
 }
 
@@ -241,7 +241,8 @@ fn after_stall(error: ExportError, stalled: Duration) -> ExportError {
     }
     let seconds = counted(stalled.as_secs(), "second");
     ExportError::retryable(format!(
-        "The rows could not be read to their end; before that the destination took none for {seconds}."
+        "The rows could not be read to their end; before that the destination accepted none for \
+         {seconds}."
     ))
 }
 

@@ -106,8 +106,8 @@ impl LeaseRenewer {
             self.renew().await;
             let is_leader = Instant::now() < *self.held_until.borrow();
             if is_leader != was_leader {
-                let no_more = if is_leader { "" } else { " no more" };
-                tracing::info!("this process plans batch exports{no_more}");
+                let no_longer = if is_leader { "" } else { "no longer " };
+                tracing::info!("this process {no_longer}plans batch exports");
                 was_leader = is_leader;
                 if is_leader {
                     self.begins.notify_one();

@@ -46,7 +46,7 @@ struct LostQuery {
 impl LostQueries {
     /// Records that the server with this boot id did not answer a query to its end.
     pub(super) fn record(&mut self, query: QueryId, boot_id: Uuid, now: Instant) {
-        self.make_room(query);
+        self.evict_oldest(query);
         let new = LostQuery {
             boot_id: None,
             restarts: 0,
@@ -75,8 +75,8 @@ impl LostQueries {
         self.0.remove(&query);
     }
 
-    /// Forgets the oldest query if there are too many for another one.
-    fn make_room(&mut self, query: QueryId) {
+    /// Forgets the oldest query if there are too many to remember another one.
+    fn evict_oldest(&mut self, query: QueryId) {
         if self.0.len() < REMEMBERED_MAX || self.0.contains_key(&query) {
             return;
         }

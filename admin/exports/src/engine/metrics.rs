@@ -41,7 +41,7 @@ pub(super) fn describe() {
     describe_gauge!(
         LAG,
         Unit::Seconds,
-        "How long the oldest window by the clock has ended that is not delivered"
+        "Age of the oldest scheduled window that is not delivered"
     );
     describe_gauge!(
         WAITING,

@@ -82,7 +82,8 @@ impl PaceGuard {
     fn too_slow(&self) -> ExportError {
         let (seconds, rate) = (self.pace.window.as_secs(), self.pace.bytes_per_second);
         ExportError::retryable(format!(
-            "The destination takes rows too slowly: less than {rate} bytes a second over {seconds} seconds."
+            "The destination accepts rows too slowly: less than {rate} bytes a second over \
+             {seconds} seconds."
         ))
     }
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// A panic of ours, in words for customers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("The server failed by an error of its own. Tell the operator: its log has the details.")]
+#[error("The server failed because of a bug. Tell the operator: the server's log has the details.")]
 pub(super) struct Panicked;
 
 impl From<Panicked> for ExportError {

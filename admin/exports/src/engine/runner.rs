@@ -191,7 +191,7 @@ async fn record_end(
     let outcome = match record_try(inner, claimed, &record, again_after).await {
         Ok(outcome) => outcome,
         Err(error) => {
-            tracing::warn!(%error, run = %id, "the end of a run could not be recorded while it was claimed; it is made again");
+            tracing::warn!(%error, run = %id, "the end of a run could not be recorded while it was claimed; the run is repeated");
             return;
         }
     };

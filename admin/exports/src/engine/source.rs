@@ -190,7 +190,7 @@ fn is_unanswered(error: &QueryError) -> bool {
 }
 
 fn broken(error: crate::rows::CountError) -> ExportError {
-    ExportError::retryable(format!("The rows did not come whole: {error}."))
+    ExportError::retryable(format!("The rows did not arrive complete: {error}."))
 }
 
 /// Event filter of an export's configuration.

@@ -68,8 +68,8 @@ pub(super) fn unknown_settings(backfill: &backfills::Model) -> Option<String> {
         Some(_) => return None,
     };
     Some(format!(
-        "The backfill was asked for with {what} that this version does not know: ask for it again, or have the \
-         operator start the version that it was asked of."
+        "The backfill was requested with {what} that this version does not know: request it again, \
+         or have the operator start the version that created it."
     ))
 }
 

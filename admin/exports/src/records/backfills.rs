@@ -307,8 +307,8 @@ fn nothing_ended(interval: ExportInterval, request: BackfillRequest) -> Option<S
     let current = interval.window_start(now);
     (first >= current).then(|| {
         format!(
-            "No window of the range has ended. Windows of this export ({interval}) are exported whole: the next one \
-             ends at {}, and comes by the clock unless the export is paused.",
+            "No window of the range has ended. Windows of this export ({interval}) are exported \
+             whole: the next one ends at {}, and is exported then unless the export is paused.",
             interval.window_end(now)
         )
     })

@@ -82,8 +82,8 @@ async fn reseal(within: &DatabaseTransaction, key: &SecretKey, id: Uuid) -> Resu
 
 fn does_not_open(id: Uuid, name: &str) -> ChangeError {
     let detail = format!(
-        "The secrets of the batch export {name:?} ({id}) open with none of the keys: add the key that \
-         they were encrypted with, give them again, or delete the export."
+        "The secrets of the batch export {name:?} ({id}) cannot be decrypted with any of the keys: \
+         add the key that they were encrypted with, give them again, or delete the export."
     );
     ChangeError::invalid(None, "invalid_input", detail)
 }

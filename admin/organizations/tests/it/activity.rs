@@ -227,11 +227,7 @@ async fn entries_of_older_schemas_are_counted(database: TestDatabase) {
          detail, created_at) {} SELECT {uuid}, {}, '', 'created', 'Role', 'x', \
          '{{\"name\": \"\", \"changes\": []}}', i FROM n",
         numbers(7),
-        if database.is_sqlite() {
-            format!("x'{}'", Uuid::max().simple())
-        } else {
-            format!("'{}'", Uuid::max())
-        },
+        database.uuid_literal(Uuid::max()),
     );
     database.execute(&insert).await.unwrap();
     let catalog = Catalog::open(database.url()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Cleanup of old entries of the activity log, piece by piece.
 
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{ActivityScope, Cleanup};
 use millrace_organizations::testing::fixture::{ALL, Fixture};
 use millrace_organizations::{ActivityFilter, ActivityLog};
@@ -14,8 +14,7 @@ async fn old_log_entries_are_deleted_in_pieces_and_from_the_count(database: Test
     let fixture = Fixture::open(&database).await;
     let (catalog, here) = (&fixture.catalog, fixture.organization_id);
     assert_eq!(Cleanup::new(catalog).prune_activity(DAY).await.unwrap(), 0);
-    let numbers = millrace_catalog::testing::numbers(300);
-    let uuid = millrace_catalog::testing::random_uuid(&database);
+    let (numbers, uuid) = (numbers(300), random_uuid(&database));
     // Of two organizations and two scopes, and of none.
     let of = [
         "(SELECT id FROM organizations WHERE name <> 'Foreign')",

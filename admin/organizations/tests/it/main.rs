@@ -41,6 +41,7 @@ mod proxy_records;
 mod response_bytes;
 mod roles;
 mod signup;
+mod standby;
 mod unused_users;
 mod upgrade;
 mod writers;

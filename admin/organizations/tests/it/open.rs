@@ -3,6 +3,7 @@
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, ProjectKeys};
 use millrace_organizations::{BootstrapOptions, Users, bootstrap};
+use uuid::Uuid;
 
 on_both!(empty:
     reopening_keeps_everything,
@@ -43,11 +44,7 @@ async fn every_older_schema_is_upgraded(database: TestDatabase) {
         catalog.close().await.unwrap();
         let user = "INSERT INTO users (uuid, distinct_id, email, first_name, last_name, \
              is_active, created_at, updated_at) VALUES (";
-        let uuid = if old.is_sqlite() {
-            "x'0190f5fe4e1a7c3f8a1b2c3d4e5f6071'"
-        } else {
-            "'0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071'"
-        };
+        let uuid = old.uuid_literal(Uuid::from_u128(1));
         let row = format!("{user}{uuid}, 'd', 'old@example.com', '', '', true, 1, 1)");
         old.execute(&row).await.unwrap();
         let catalog = Catalog::open(old.url()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Projects: settings, lists, deletion.
 
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{Activity, Actor, PageRequest, Project, ProjectKeys};
 use millrace_organizations::testing::set_features;
 use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, blame, field};
@@ -192,15 +192,10 @@ async fn a_deleted_project_is_gone_and_its_key_refused(database: TestDatabase) {
 
 async fn an_organization_has_at_most_1500_projects(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
-    let uuid = if database.is_sqlite() {
-        "randomblob(16)"
-    } else {
-        "gen_random_uuid()"
-    };
+    let (numbers, uuid) = (numbers(1498), random_uuid(&database));
     let fill = format!(
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1498) \
-         INSERT INTO projects (uuid, organization_id, name, api_token_imported, anonymize_ips, \
-         timezone, created_at, updated_at) \
+        "INSERT INTO projects (uuid, organization_id, name, api_token_imported, anonymize_ips, \
+         timezone, created_at, updated_at) {numbers} \
          SELECT {uuid}, organizations.id, 'Filler', false, false, 'UTC', 1, 1 \
          FROM n, organizations"
     );

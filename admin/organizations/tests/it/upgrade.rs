@@ -41,7 +41,8 @@ const BOBS_VALUE: &str = "phx_bobs0personal0key0of0the0first0schema2jE5Nr";
 const REVOKED_VALUE: &str = "phx_anns0revoked00key0of0the0first0schema0abaVR";
 const PROJECT_VALUE: &str = "phc_the0project0key00of0the0first0schema04L5m9T";
 
-fn rows(id: impl Fn(Uuid) -> String) -> [String; 6] {
+fn rows(database: &TestDatabase) -> [String; 6] {
+    let id = |id: Uuid| database.uuid_literal(id);
     let (acme, ann, bob) = (id(ACME), id(ANN), id(BOB));
     let (project, keyless) = (id(PROJECT), id(KEYLESS));
     let (anns_place, bobs_place) = (id(ANNS_MEMBERSHIP), id(BOBS_MEMBERSHIP));
@@ -93,14 +94,7 @@ fn rows(id: impl Fn(Uuid) -> String) -> [String; 6] {
 async fn upgraded(database: &TestDatabase) -> Catalog {
     let old = database.open_4bbccd5().await.unwrap();
     old.close().await.unwrap();
-    let id = |id: Uuid| {
-        if database.is_sqlite() {
-            format!("x'{}'", id.simple())
-        } else {
-            format!("'{id}'")
-        }
-    };
-    for row in rows(id) {
+    for row in rows(database) {
         database.execute(&row).await.unwrap();
     }
     let clock = Arc::new(TestClock::at(Micros(NOW)));
@@ -236,14 +230,8 @@ async fn organizations_of_commit_4bbccd5_can_use_newer_resources(database: TestD
 async fn older_proxy_records_are_kept_and_block_only_if_proven(database: TestDatabase) {
     let old = database.open_before("m0039_proxy_claims").await.unwrap();
     old.close().await.unwrap();
-    let id = |id: Uuid| {
-        if database.is_sqlite() {
-            format!("x'{}'", id.simple())
-        } else {
-            format!("'{id}'")
-        }
-    };
-    let [acme, users, ..] = rows(id);
+    let id = |id: Uuid| database.uuid_literal(id);
+    let [acme, users, ..] = rows(&database);
     for row in [acme, users] {
         database.execute(&row).await.unwrap();
     }

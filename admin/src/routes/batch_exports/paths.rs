@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::timestamp::{self, Timestamp};
+use crate::timestamp::Timestamp;
 use millrace_catalog::{Actor, Feature, ProjectId, RequiredScope, UtcTime, features};
 use millrace_dial::addresses::is_public;
 use millrace_exports::{DestinationLimits, ExportPlace, ExportWriter};
@@ -93,7 +93,7 @@ pub(super) fn time_of(context: &Context, name: &str) -> Result<Option<UtcTime>, 
         return Ok(None);
     };
     // A plus sign that was not percent-encoded arrives as a space.
-    let parsed = timestamp::parse(&text).or_else(|| timestamp::parse(&text.replace(' ', "+")));
+    let parsed = UtcTime::parse(&text).or_else(|| UtcTime::parse(&text.replace(' ', "+")));
     let detail = "Give a time with a zone in ISO 8601, such as 2025-03-01T10:00:00Z.";
     let refused = || ApiError::invalid("invalid_input", Some(name), detail);
     parsed.map(Some).ok_or_else(refused)

@@ -14,7 +14,6 @@ use crate::request::auth::require_feature;
 use crate::schema::Nothing;
 use millrace_catalog::{RequiredScope, features};
 use millrace_organizations::SentInvite;
-use time::macros::format_description;
 use wire::{InviteBody, NewBody, OneOrMany};
 
 const ALL: &str = "/api/organizations/{organization_id}/invites/";
@@ -200,7 +199,6 @@ fn send(context: &Context, slots: Option<&mut MailSlots>, sent: &SentInvite) {
     let name = inviter.map(|user| format!("{} {}", user.first_name, user.last_name));
     let name = name.map(|name| name.trim().to_owned()).unwrap_or_default();
     let expires_at = invite.expires_at.to_datetime();
-    let minutes = format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
     slots.invite(Invitation {
         to: invite.target_email.clone(),
         first_name: invite.first_name.clone(),
@@ -209,7 +207,7 @@ fn send(context: &Context, slots: Option<&mut MailSlots>, sent: &SentInvite) {
         inviter_email: email,
         message: invite.message.clone(),
         link: link(context, sent.token.expose()),
-        expires_at: expires_at.format(minutes).unwrap_or_default(),
+        expires_at: expires_at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
     });
 }
 

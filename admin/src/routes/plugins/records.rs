@@ -19,7 +19,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
         Operation::create(paths.all, with(family, create))
             .about("Create a plugin")
             .limited_by(&[Limit::Plugins, Limit::PluginSources])
-            .note("With the `url` of a plugin in the catalogue, installs that one.")
+            .note("With the `url` of a plugin in the catalogue, installs that plugin.")
             .scopes(&WRITE)
             .pipelines_level()
             .fails(

@@ -65,16 +65,16 @@ const INTRODUCTION: &str = "# Destinations of batch exports
 Bodies for `POST /api/organizations/@current/batch_exports/`, one for each type of destination, and what the fields
 of `destination.config` mean. The same is in the API's document (`/api/schema/`) and on its page (`/api/docs/`).
 
-- Secret fields are kept encrypted and never answered. A change (`PATCH`) that does not name them keeps them, unless
-  it leads elsewhere (another host, URL or account): then they must be given again.
-- Fields that go together are refused one without the other: 400 `required`, with the missing field in `attr`. What
-  is kept counts.
+- Secret fields are stored encrypted and never answered. A change (`PATCH`) that does not name them keeps them, unless
+  it leads to another host, URL or account: then they must be given again.
+- Fields that belong together are refused if one is missing: 400 `required`, with the missing field in `attr`. Stored
+  fields count.
 - Other fields of an export, such as `model`, `hogql_query`, `start_at` and `paused`, are on the API's page.
-- `POST …/batch_exports/test/` with the same `destination` tries it: for files it writes, reads and deletes a small one,
-  for tables it makes a table beside the one that is named, puts a row into it, reads it and drops the table.
+- `POST …/batch_exports/test/` with the same `destination` tests it. For files the test writes, reads and deletes a
+  small file. For tables it creates a table beside the named one, inserts and reads a row, and drops the table.
 
-This page is made from the fields that the server checks; `UPDATE=1 cargo test -p millrace-admin the_page_is_made`
-makes it anew.
+This page is generated from the fields that the server checks, by `UPDATE=1 cargo test -p millrace-admin
+the_page_is_made`.
 ";
 
 #[test]

@@ -2,9 +2,8 @@
 
 use super::table::{ResponseShape, Row, Table};
 use crate::fixture::TestResponse;
+use millrace_catalog::UtcTime;
 use serde_json::Value;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 const PAGE: [&str; 4] = ["count", "next", "previous", "results"];
 
@@ -93,9 +92,8 @@ impl Table {
             "object" => value.is_object(),
             "string" => text.is_some(),
             "uuid" => text.is_some_and(|text| uuid::Uuid::parse_str(text).is_ok()),
-            "datetime" => text.is_some_and(|text| {
-                text.ends_with('Z') && OffsetDateTime::parse(text, &Rfc3339).is_ok()
-            }),
+            "datetime" => text
+                .is_some_and(|text| text.ends_with('Z') && UtcTime::from_rfc3339(text).is_some()),
             kind => {
                 match kind.strip_prefix("list of ") {
                     Some(shape) => self.check_all(shape, value, case),

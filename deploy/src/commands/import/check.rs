@@ -140,7 +140,7 @@ fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocatio
         found.records,
         match found.generated.total() {
             0 => String::new(),
-            count => format!(", and {count} that the mapping makes of them"),
+            count => format!(", and {count} that the mapping creates from them"),
         },
         found.skipped,
         found.bad(),
@@ -216,7 +216,7 @@ fn seconds_at(events: u64, events_per_minute: u64) -> u64 {
 fn estimated(events: u64, events_per_minute: u64) -> String {
     let limit = format!("{} a minute", counted(events_per_minute, "event"));
     match seconds_at(events, events_per_minute) {
-        0 => format!("as fast as the server takes them, below {limit}"),
+        0 => format!("as fast as the server accepts them, below {limit}"),
         seconds => {
             let time = indicatif::HumanDuration(Duration::from_secs(seconds));
             format!("{time} at {limit}")
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_estimated_time_is_the_wait_that_the_limit_causes() {
-        let below = "as fast as the server takes them, below";
+        let below = "as fast as the server accepts them, below";
         let table = [
             (2, 10_000, format!("{below} 10,000 events a minute")),
             (10_000, 10_000, format!("{below} 10,000 events a minute")),

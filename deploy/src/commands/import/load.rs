@@ -34,10 +34,10 @@ pub struct Arguments {
     /// Files that are read in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_files: u8,
-    /// Most requests in parallel; fewer when the server is busy
+    /// Largest number of requests in parallel; fewer when the server is busy
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_requests: u8,
-    /// Most events of a request
+    /// Largest number of events in a request
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u16).range(1..=50_000))]
     request_events: u16,
     /// Bytes of a chunk, whose progress is recorded as a whole
@@ -157,7 +157,7 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
     }
     let generated = match sum.generated.total() {
         0 => String::new(),
-        count => format!(" (and {count} that the mapping made of them)"),
+        count => format!(" (and {count} that the mapping created from them)"),
     };
     output::print(&format!(
         "{}: {} accepted{generated}, {} skipped, {} rejected. This time {} in {:.1} s.",
@@ -170,7 +170,7 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
     ));
     if outcome.left_out > 0 {
         output::print(&format!(
-            "Left out, as a resend brought them in before: {}.",
+            "Omitted, as an earlier resend imported them: {}.",
             counted(outcome.left_out, "record")
         ));
     }

@@ -241,7 +241,7 @@ fn print_totals(found: &Reconciliation, checked: Option<&EventCounts>) {
         sum.accepted.total(),
         match sum.generated.total() {
             0 => String::new(),
-            count => format!(", and up to {count} that the mapping made of them"),
+            count => format!(", and up to {count} that the mapping created from them"),
         },
         counted(rejected, "record"),
         found.stored.merged.total(),

@@ -47,7 +47,8 @@ pub enum Command {
         /// Include events that were sent again already
         #[arg(long, conflicts_with = "unsent")]
         all: bool,
-        /// Set a top-level field first, as in distinct_id=ada or timestamp=2026-01-31T12:00:00Z
+        /// Top-level field to set in each event before it is sent, as in distinct_id=ada or
+        /// timestamp=2026-01-31T12:00:00Z
         #[arg(long, value_name = "FIELD=VALUE", value_parser = assignment)]
         set: Vec<(String, Value)>,
     },

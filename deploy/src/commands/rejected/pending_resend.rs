@@ -80,7 +80,10 @@ impl PendingResend {
                 return Ok(Self { file, path });
             }
         }
-        bail!("other resends begin and end in {}", data_dir.display())
+        bail!(
+            "other resends keep starting in {}; run the command again",
+            data_dir.display()
+        )
     }
 
     /// File that the request is kept in.

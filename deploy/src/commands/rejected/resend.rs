@@ -78,7 +78,7 @@ pub(super) fn run(
     if let Err(error) = ended {
         let again = invocation.command("rejected resend", &["unsent"]);
         return Err(error.context(format!(
-            "the resend ended before its end; go on with:\n  {again}\nIt ended because"
+            "the resend is not complete; go on with:\n  {again}\nCause"
         )));
     }
     resend.exit_result(invocation)
@@ -233,7 +233,8 @@ impl<'a> Resend<'a> {
                     let rest = self.without_rejected(request, &rejections);
                     ensure!(
                         rest.len() < count,
-                        "the server refuses events that were not sent"
+                        "the server rejected events that were not in the request; run the command \
+                         again"
                     );
                     if !rest.is_empty() {
                         requests.push(rest);

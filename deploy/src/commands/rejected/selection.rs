@@ -5,10 +5,9 @@ use crate::config::Config;
 use crate::{connect, output};
 use anyhow::Context;
 use clap::Args;
+use millrace_catalog::UtcTime;
 use millrace_clickhouse::{ClickHouse, QueryError, RejectedCount, RejectedEvent, RejectedFilter};
 use millrace_rows::Micros;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 /// Message where there is nothing to list.
 pub(super) const NO_EVENT: &str = "No event was refused.";
@@ -37,7 +36,7 @@ pub struct EventSelection {
     /// Only events that were not sent again yet
     #[arg(long)]
     unsent: bool,
-    /// Limit of events; the newest are taken
+    /// Largest number of events; the newest are chosen
     #[arg(long = "limit", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     rows_max: u32,
 }
@@ -179,7 +178,7 @@ pub(super) fn print_limit_hint(
     let all = count(config, &selection.filter())?;
     if all > found as u64 {
         output::print(&format!(
-            "These are the newest of {}; --limit {all} takes all.",
+            "These are the newest of {}; --limit {all} shows all.",
             counted(all, "refused event")
         ));
         print_counts(config, selection)?;
@@ -218,19 +217,17 @@ pub(super) fn sent_again(event: &RejectedEvent) -> Option<String> {
     (event.resent_at > 0).then(|| time_text(event.resent_at))
 }
 
-/// Formats microseconds since 1970.
+/// Formats microseconds since 1970, with no more digits than the fraction of the second has.
 pub(super) fn time_text(micros: i64) -> String {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)
-        .ok()
-        .and_then(|at| at.format(&Rfc3339).ok())
-        .unwrap_or_else(|| micros.to_string())
+    UtcTime(micros)
+        .checked_datetime()
+        .filter(|at| at.year() >= 0)
+        .map_or_else(|| micros.to_string(), |at| format!("{at}Z"))
 }
 
 /// Parses a time of the command line.
 fn time_of(text: &str) -> Result<Micros, String> {
-    let at = OffsetDateTime::parse(text, &Rfc3339)
-        .map_err(|_| "give a time such as 2026-11-20T00:00:00Z".to_owned())?;
-    Ok(Micros(
-        i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX),
-    ))
+    UtcTime::from_rfc3339(text)
+        .map(|at| Micros(at.0))
+        .ok_or_else(|| "give a time such as 2026-11-20T00:00:00Z".to_owned())
 }

@@ -49,7 +49,8 @@ pub struct ClickHouseSettings {
         value_name = "NAME"
     )]
     pub clickhouse_user: Option<String>,
-    /// Password of that user; by default the embedded engine's is generated at the first start
+    /// Password of `clickhouse_user`; by default the embedded engine's is generated at the first
+    /// start
     #[arg(
         long,
         global = true,
@@ -58,7 +59,7 @@ pub struct ClickHouseSettings {
         value_name = "TEXT"
     )]
     pub clickhouse_password: Option<String>,
-    /// Cluster of that server to create replicated tables on
+    /// Cluster of the ClickHouse server to create replicated tables on
     #[arg(
         long,
         global = true,
@@ -68,9 +69,9 @@ pub struct ClickHouseSettings {
     pub clickhouse_cluster: Option<String>,
     /// Replicas that an insert must reach to count as stored: 2 or more, or `auto` for most
     ///
-    /// One replica is enough if it is not set. With a quorum, exports and persons read only rows
-    /// that reached it, and inserts of a table run one after the other. All nodes need the same
-    /// value.
+    /// Without this setting one replica is enough. With a quorum, exports and persons read only
+    /// rows that reached it, and inserts of a table run one after the other. All nodes need the
+    /// same value.
     #[arg(
         long,
         global = true,
@@ -101,8 +102,8 @@ pub struct ClickHouseSettings {
     /// by default
     ///
     /// `azure`, `file`, `hdfs`, `mongodb`, `mysql`, `postgresql`, `redis`, `remote`, `s3`,
-    /// `sqlite`, `url`. Each of the network also opens the ports of this machine to whoever has the
-    /// password; `file` and `sqlite` reach the folders of ClickHouse.
+    /// `sqlite`, `url`. A source of the network also opens the ports of this machine to whoever has
+    /// ClickHouse's password; `file` and `sqlite` reach the folders of ClickHouse.
     #[arg(
         long,
         global = true,

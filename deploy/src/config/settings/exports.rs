@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Batch exports: destinations that are allowed, concurrency and retention.
 #[derive(Args, Clone, Debug)]
 pub struct ExportSettings {
-    /// Folder that exports to files stay in; without it there are no such exports
+    /// Folder of exports to files; without it there are no exports to files
     ///
     /// Each organization has a subfolder, whose name is its id.
     #[arg(long, global = true, env = "MILLRACE_EXPORT_ROOT", value_name = "DIR")]

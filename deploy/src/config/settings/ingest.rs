@@ -35,7 +35,7 @@ pub struct IngestSettings {
     /// Threads that serve requests; one per core by default
     #[arg(long, global = true, env = "MILLRACE_WORKERS", value_name = "N")]
     pub workers: Option<usize>,
-    /// Peers (addresses or networks) whose X-Forwarded-For, -Host and -Proto are believed
+    /// Peers (addresses or networks) whose X-Forwarded-For, -Host and -Proto are trusted
     #[arg(
         long,
         global = true,
@@ -44,8 +44,8 @@ pub struct IngestSettings {
         value_name = "NET,…"
     )]
     pub trusted_proxies: Vec<String>,
-    /// Seconds that a shutdown goes on accepting connections while it reports not ready: as long as
-    /// a load balancer takes to notice
+    /// Seconds that a shutdown goes on accepting connections while health checks report not ready:
+    /// as long as a load balancer takes to notice
     #[arg(
         long,
         global = true,
@@ -54,7 +54,7 @@ pub struct IngestSettings {
         value_name = "N"
     )]
     pub drain_seconds: u64,
-    /// Seconds that a shutdown may take after that to finish requests and ship events
+    /// Seconds that a shutdown may take after `drain_seconds` to finish requests and ship events
     #[arg(
         long,
         global = true,

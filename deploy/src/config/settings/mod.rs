@@ -25,7 +25,7 @@ use values::listen_address;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Settings (also MILLRACE_<NAME>, and keys of the file)")]
 pub struct Settings {
-    /// TOML file with these settings; `millrace.toml` is read when it is there
+    /// TOML file with these settings; by default `millrace.toml`, if that exists
     #[arg(long, global = true, env = "MILLRACE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Folder of all data

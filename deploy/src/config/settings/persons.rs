@@ -21,7 +21,7 @@ pub struct PersonLimits {
     /// New distinct ids and groups of a project within an hour, each of which is kept for good; 0:
     /// no limit
     ///
-    /// Each takes 150 to 450 bytes of the catalog. Beyond the limit events are stored, and their
+    /// Each id takes 150 to 450 bytes of the catalog. Beyond the limit events are stored, but their
     /// persons are not updated.
     #[arg(
         long,
@@ -33,8 +33,8 @@ pub struct PersonLimits {
     pub new_distinct_ids_per_hour_max: u64,
     /// Growth of a project's persons and groups within an hour, in bytes of properties; 0: no limit
     ///
-    /// Overwritten values count with what they are longer. Beyond the limit events are stored, and
-    /// properties of persons and groups are left out.
+    /// An overwritten value counts with the bytes by which the new value is longer. Beyond the
+    /// limit events are stored, and properties of persons and groups are dropped.
     #[arg(
         long,
         global = true,
@@ -46,8 +46,8 @@ pub struct PersonLimits {
     pub new_property_bytes_per_hour_max: ByteSize,
     /// Distinct ids that a person may have and still be merged into another one; 0: no limit
     ///
-    /// All of them move in one transaction. Beyond the limit both persons stay, and the events are
-    /// stored.
+    /// A merge moves all ids of a person in one transaction. Beyond the limit both persons stay,
+    /// and the events are stored.
     #[arg(
         long,
         global = true,

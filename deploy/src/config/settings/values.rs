@@ -42,7 +42,7 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
         )
     };
     if directives.is_empty() {
-        return Err(wrong("there is no level in it".to_owned()));
+        return Err(wrong("it names no level".to_owned()));
     }
     for directive in &directives {
         check_directive(directive).map_err(wrong)?;
@@ -104,8 +104,8 @@ mod tests {
             ("[request]=debug", None),
             ("chatty", Some("\"chatty\" is not a level")),
             ("inf o", Some("\"inf o\" is not a level")),
-            ("", Some("no level in it")),
-            (" , ", Some("no level in it")),
+            ("", Some("it names no level")),
+            (" , ", Some("it names no level")),
             (
                 "info,millrace_pipelin=debug",
                 Some("\"millrace_pipelin\" is not part"),

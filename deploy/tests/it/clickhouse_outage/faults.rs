@@ -5,7 +5,7 @@ use crate::server::eventually;
 
 /// Faults, each with the number of times that it strikes; for refused connections, the number of
 /// attempts of the shipper.
-const FAULTS: [(&str, u64); 31] = [
+const FAULTS: [(&str, u64); 33] = [
     // Absent, or slow.
     ("down", 4),
     ("deaf", 1),
@@ -39,6 +39,9 @@ const FAULTS: [(&str, u64); 31] = [
     ("answer=200", 4),
     ("answer=200 inserts", 4),
     ("after=200 inserts", 3),
+    // Genuine answers of ClickHouse's to earlier requests: of a gateway that caches.
+    ("stale-answer", 4),
+    ("stale-answer inserts", 4),
     // A lost response or request.
     ("lost inserts", 3),
     ("lost 1/2", 4),
@@ -48,7 +51,13 @@ const FAULTS: [(&str, u64); 31] = [
 ];
 
 /// Faults that leave an insert in doubt, or certainly not stored.
-const IN_DOUBT: [&str; 4] = ["lost", "silent inserts", "after=504 inserts", "down"];
+const IN_DOUBT: [&str; 5] = [
+    "lost",
+    "silent inserts",
+    "after=504 inserts",
+    "stale-answer",
+    "down",
+];
 
 #[test]
 fn a_server_killed_during_a_fault_resumes_without_loss() {

@@ -6,6 +6,7 @@ use millrace_load::ledger::AckLedger;
 use millrace_load::metrics;
 use millrace_load::proxy::Proxy;
 use millrace_load::{Mode, Plan, Progress, Stop, Summary, run_observed, verify};
+use millrace_rows::testing::number_from_env;
 use rustix::process::{Signal, kill_process_group};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -28,13 +29,8 @@ pub const PASSWORD: &str = "right";
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Additional duration of each fault; zero by default.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tests have no other way to be told"
-)]
 pub fn fault_length() -> Duration {
-    let seconds = std::env::var("MILLRACE_AWAY_SECONDS").unwrap_or_default();
-    Duration::from_secs(seconds.parse().unwrap_or_default())
+    Duration::from_secs(number_from_env("MILLRACE_AWAY_SECONDS", 0))
 }
 
 /// `millrace clickhouse`, without merges once the tables are there; killed when dropped.

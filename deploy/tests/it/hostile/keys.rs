@@ -2,8 +2,9 @@
 //! would take gigabytes if they were cached.
 
 use super::{MIB, TEST_TIMEOUT, batch, connect, ingest, memory};
-use crate::server::{Server, number};
+use crate::server::Server;
 use millrace_catalog::key::{ProjectKeyForm, generate_project_key};
+use millrace_rows::testing::number_from_env;
 use rand::RngExt;
 use rand::distr::Alphanumeric;
 use std::io::{Read, Write};
@@ -116,7 +117,7 @@ fn try_keys(clients: &mut [Client], count: usize) {
 
 #[test]
 fn unknown_keys_take_bounded_memory_however_many_come() {
-    let keys = number("MILLRACE_RANDOM_KEYS", KEYS) as usize;
+    let keys = number_from_env("MILLRACE_RANDOM_KEYS", KEYS) as usize;
     let dir = TempDir::new().unwrap();
     let server = ingest(&dir);
     let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| Client::new(&server)).collect();

@@ -1,15 +1,16 @@
 //! Fixture of object stores: an S3 server in Rust, which checks signatures; another in Python,
 //! which has tags and ranges; Microsoft's emulator of Azure; and a fake of Google's XML API, as
-//! there is no emulator.
+//! there is no emulator. Tests share the second and the third, which take seconds to start.
 
 use super::faulty_proxy::{RequestHead, ResponseFault, decoded, serve};
 use crate::readme::root;
 use crate::server::free_address;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -26,10 +27,11 @@ const PAGE: usize = 2;
 /// Function that stores an object under a key.
 type Put = Box<dyn Fn(&str, &[u8]) + Send + Sync>;
 
-/// Object store with the bucket `exports`.
+/// Object store with a bucket of a test's own.
 pub struct Store {
     pub name: &'static str,
     pub scheme: &'static str,
+    pub bucket: String,
     /// URL of the store.
     pub url: String,
     put: Put,
@@ -94,6 +96,7 @@ impl Store {
         Self {
             name: "s3s",
             scheme: "s3",
+            bucket: "exports".to_owned(),
             url,
             put: Box::new(put),
             _server: Some(server),
@@ -102,55 +105,46 @@ impl Store {
     }
 
     pub fn moto() -> Self {
-        let mut command = Command::new(python());
-        // Its own program cannot choose a free port.
-        command.args([
-            "-c",
-            "from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])",
-        ]);
-        let (server, url) = Daemon::start(command);
-        let at = url.clone();
+        static URL: OnceLock<String> = OnceLock::new();
+        let url = URL.get_or_init(|| {
+            let mut command = ending_with_us(&python());
+            // Its own program cannot choose a free port.
+            command.args([
+                "-c",
+                "from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])",
+            ]);
+            Daemon::shared(command)
+        });
+        let bucket = new_bucket();
+        let within = format!("{url}/{bucket}");
         let put = move |key: &str, bytes: &[u8]| {
             // Any signature is accepted, but one is needed.
             let signature = "AWS4-HMAC-SHA256 Credential=AKIA/20261120/us-east-1/s3/aws4_request, \
                              SignedHeaders=host, Signature=0";
-            let request =
-                ureq::put(format!("{at}/exports/{key}")).header("authorization", signature);
+            let request = ureq::put(format!("{within}/{key}")).header("authorization", signature);
             request.send(bytes).unwrap();
         };
         put("", b"");
         Self {
             name: "moto",
             scheme: "s3",
-            url,
+            bucket,
+            url: url.clone(),
             put: Box::new(put),
-            _server: Some(server),
+            _server: None,
             _folder: None,
         }
     }
 
     pub fn azurite() -> Self {
-        let program =
-            root().join("admin/exports/tests/npm/node_modules/azurite/dist/src/blob/main.js");
-        assert!(
-            program.exists(),
-            "azurite is not there: make test-setup installs it"
-        );
-        let folder = Arc::new(TempDir::new().unwrap());
-        let mut command = Command::new("node");
-        command.arg(program).current_dir(folder.path());
-        command.args(["--blobHost", "127.0.0.1", "--blobPort", "0"]);
-        command.args([
-            "--inMemoryPersistence",
-            "--skipApiVersionCheck",
-            "--disableTelemetry",
-        ]);
-        let (server, url) = Daemon::start(command);
-        let account = format!("{url}/{ACCOUNT}");
+        static URL: OnceLock<String> = OnceLock::new();
+        let url = URL.get_or_init(|| Daemon::shared(azurite()));
+        let bucket = new_bucket();
+        let (account, container) = (format!("{url}/{ACCOUNT}"), bucket.clone());
         let put = move |key: Option<&str>, bytes: &[u8]| {
             let script = root().join("deploy/tests/fixtures/put_blob.py");
             let mut command = Command::new(python());
-            command.arg(script).args([&account, "exports"]).args(key);
+            command.arg(script).args([&account, &container]).args(key);
             let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
             child.stdin.take().unwrap().write_all(bytes).unwrap();
             assert!(child.wait().unwrap().success());
@@ -159,10 +153,11 @@ impl Store {
         Self {
             name: "azurite",
             scheme: "az",
-            url,
+            bucket,
+            url: url.clone(),
             put: Box::new(move |key, bytes| put(Some(key), bytes)),
-            _server: Some(server),
-            _folder: Some(folder),
+            _server: None,
+            _folder: None,
         }
     }
 
@@ -180,12 +175,45 @@ impl Store {
         Self {
             name: "google",
             scheme: "gs",
+            bucket: "exports".to_owned(),
             url,
             put: Box::new(put),
             _server: None,
             _folder: None,
         }
     }
+}
+
+/// Name of a bucket that no test of this binary has had.
+fn new_bucket() -> String {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    format!("exports-{}", MADE.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Command of the emulator of Azure, which keeps everything in memory.
+fn azurite() -> Command {
+    let program = root().join("admin/exports/tests/npm/node_modules/azurite/dist/src/blob/main.js");
+    assert!(
+        program.exists(),
+        "azurite is not there: make test-setup installs it"
+    );
+    let mut command = ending_with_us(Path::new("node"));
+    // It only looks whether its folder is there.
+    command.arg(program).current_dir(std::env::temp_dir());
+    command.args(["--blobHost", "127.0.0.1", "--blobPort", "0"]);
+    command.args([
+        "--inMemoryPersistence",
+        "--skipApiVersionCheck",
+        "--disableTelemetry",
+    ]);
+    command
+}
+
+/// Command for a program that the kernel ends with the thread that started it.
+fn ending_with_us(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig=KILL", "--"]).arg(program);
+    command
 }
 
 pub fn python() -> PathBuf {
@@ -196,6 +224,18 @@ pub fn python() -> PathBuf {
 struct Daemon(Child);
 
 impl Daemon {
+    /// Starts a server for the life of this process; returns its URL. The thread that starts it
+    /// waits for it, as those of tests end with their tests.
+    fn shared(command: Command) -> String {
+        let (say, said) = mpsc::sync_channel(1);
+        std::thread::spawn(move || {
+            let (mut daemon, url) = Self::start(command);
+            say.send(url).unwrap();
+            daemon.0.wait().unwrap();
+        });
+        said.recv().expect("the server says where it is")
+    }
+
     /// Starts a server and waits until it prints its URL on either output. Both are read for ever,
     /// so that the server never blocks.
     fn start(mut command: Command) -> (Self, String) {

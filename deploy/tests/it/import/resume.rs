@@ -1,7 +1,7 @@
 //! Killed importers resume where they stopped.
 
 use super::{TestEnv, write_events};
-use crate::server::number;
+use millrace_rows::testing::number_from_env;
 use rand::RngExt;
 use serde_json::json;
 use std::process::Stdio;
@@ -12,9 +12,9 @@ const FUSE_MAX: Duration = Duration::from_secs(3);
 
 #[test]
 fn an_import_killed_repeatedly_stores_every_event_once() {
-    let events = number("MILLRACE_IMPORT_EVENTS", 20_000);
-    let kills = number("MILLRACE_IMPORT_KILLS", 6);
-    let seed = number("SEED", 7);
+    let events: u64 = number_from_env("MILLRACE_IMPORT_EVENTS", 20_000);
+    let kills: u64 = number_from_env("MILLRACE_IMPORT_KILLS", 6);
+    let seed = number_from_env("SEED", 7);
     let mut random: rand::rngs::StdRng = rand::SeedableRng::seed_from_u64(seed);
     let env = TestEnv::start();
     write_events(&env.path("events.ndjson"), events);
@@ -90,8 +90,9 @@ fn correct_rejects(env: &TestEnv, records: u64) -> String {
 #[test]
 fn a_resend_killed_repeatedly_counts_and_stores_every_record_once() {
     const RECORDS: u64 = 6_000;
-    let kills = number("MILLRACE_IMPORT_KILLS", 3);
-    let mut random: rand::rngs::StdRng = rand::SeedableRng::seed_from_u64(number("SEED", 7));
+    let kills: u64 = number_from_env("MILLRACE_IMPORT_KILLS", 3);
+    let mut random: rand::rngs::StdRng =
+        rand::SeedableRng::seed_from_u64(number_from_env("SEED", 7));
     let env = TestEnv::start();
     let rejects = correct_rejects(&env, RECORDS);
     let args = format!(

@@ -136,7 +136,9 @@ impl Parts {
         read.map_err(|error| not_json(PROPERTIES, &error))?;
         found.map_or(Ok(()), |name| {
             let shown = shown(name);
-            let detail = format!("The properties have what the part `{shown}` is. Send it once.");
+            let detail = format!(
+                "The property of the part `{shown}` is in the properties as well. Send it once."
+            );
             Err(refused(detail).at(shown))
         })
     }

@@ -54,7 +54,7 @@ impl Boundary {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 ErrorType::InvalidRequest,
                 "unsupported_media_type",
-                "This path takes multipart/form-data. Send JSON to /i/v0/ai/batch/.",
+                "This path accepts multipart/form-data only. Send JSON to /i/v0/ai/batch/.",
             )),
         }
     }

@@ -1,6 +1,7 @@
 //! A short run through the same code that libFuzzer runs.
 
 use millrace_fuzz::{Mutator, TARGETS, Target, frame_blocks};
+use millrace_rows::testing::number_from_env;
 use std::path::Path;
 
 /// Number of changed inputs per target, unless `MILLRACE_FUZZ_RUNS` says otherwise.
@@ -36,9 +37,8 @@ impl Drop for Current<'_> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
 pub fn runs() -> u64 {
-    std::env::var("MILLRACE_FUZZ_RUNS").map_or(RUNS, |runs| runs.parse().unwrap())
+    number_from_env("MILLRACE_FUZZ_RUNS", RUNS)
 }
 
 fn run(name: &str, target: Target) {

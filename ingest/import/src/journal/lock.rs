@@ -50,7 +50,7 @@ impl Lock {
             }
         }
         bail!(
-            "other imports begin and end in the folder of {}",
+            "other imports keep starting in the folder of {}; run the command again",
             path.display()
         )
     }

@@ -181,8 +181,8 @@ fn stage(from: &SourceFile, to: &Path, refusals: &Refusals) -> anyhow::Result<St
 
 fn conflicting(from: &SourceFile, reject: &Reject, line: u64, other: u64) -> String {
     format!(
-        "{} has the record of {}:{} twice, and not the same, in its lines {line} and {other}. Take one of them out, then \
-         run the same command again; nothing was sent",
+        "{} has the record of {}:{} twice, and not the same, in its lines {line} and {other}. \
+         Remove one of them, then run the same command again; nothing was sent",
         from.name(),
         reject.file,
         reject.line

@@ -176,8 +176,8 @@ impl Deliverer {
         Stop {
             code: "no_answer".to_owned(),
             message: format!(
-                "the server has accepted no request for {}: {message}\nRun the same command again when it does: \
-                 it goes on where it stopped",
+                "the server has accepted no request for {}: {message}\nRun the same command again \
+                 when the server accepts requests: it goes on where it stopped",
                 counted(self.give_up_after.as_secs(), "second")
             ),
         }

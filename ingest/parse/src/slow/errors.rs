@@ -64,7 +64,8 @@ pub fn advised(mut error: ApiError, body: &[u8], at: usize) -> ApiError {
             "It looks like UTF-16. Send UTF-8."
         }
         [b'-', b'-', ..] => {
-            "It looks like multipart/form-data. Send JSON; only /i/v0/ai takes an event in parts."
+            "It looks like multipart/form-data. Send JSON; only /i/v0/ai accepts an event in \
+             parts."
         }
         [b'd', b'a', b't', b'a', b'=', ..] => {
             "It looks like a form. Send it as application/x-www-form-urlencoded."

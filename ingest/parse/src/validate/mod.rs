@@ -120,7 +120,7 @@ impl<'b> Rules<'b> {
         let invalid = violation(
             "invalid_uuid",
             "uuid",
-            "The uuid must be 32 hexadecimal digits, with or without hyphens; leave it out to get one.",
+            "The uuid must be 32 hexadecimal digits, with or without hyphens; omit it to get one.",
         );
         if span.is_none() {
             return Ok(None);

@@ -79,7 +79,8 @@ impl<'b> Rules<'b> {
             NameError::Missing => violation(
                 "missing_distinct_id",
                 field,
-                "The event does not say whose it is. Send `distinct_id` beside `event` or in its properties.",
+                "The event has no distinct id. Send `distinct_id` beside `event` or in its \
+                 properties.",
             ),
             NameError::Invalid => violation(
                 "invalid_distinct_id",

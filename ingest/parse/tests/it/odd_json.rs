@@ -103,7 +103,7 @@ fn a_body_in_another_format_is_refused_with_what_to_do() {
         ),
         (
             b"--b\r\nContent-Disposition: form-data",
-            "takes an event in parts.",
+            "accepts an event in parts.",
         ),
         (
             b"data=eyJ9",

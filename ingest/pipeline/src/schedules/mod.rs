@@ -10,6 +10,7 @@ mod import_count;
 mod order;
 mod test_env;
 
+use millrace_rows::testing::number_from_env;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 
@@ -20,12 +21,6 @@ const SCHEDULES: usize = 500;
 const PCT_DEPTH: usize = 3;
 const STACK_BYTES: usize = 256 << 10;
 
-#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
-fn schedules() -> usize {
-    let text = std::env::var("MILLRACE_SCHEDULES").ok();
-    text.map_or(SCHEDULES, |text| text.parse().unwrap())
-}
-
 /// Runs a test in many schedules: half of them random, half of them with few switches between
 /// threads.
 fn try_orders(test: impl Fn() + Send + Sync + Copy + 'static) {
@@ -34,7 +29,7 @@ fn try_orders(test: impl Fn() + Send + Sync + Copy + 'static) {
         config.stack_size = STACK_BYTES;
         config
     };
-    let half = schedules() / 2;
+    let half = number_from_env("MILLRACE_SCHEDULES", SCHEDULES) / 2;
     Runner::new(RandomScheduler::new(half), config()).run(test);
     Runner::new(PctScheduler::new(PCT_DEPTH, half), config()).run(test);
 }

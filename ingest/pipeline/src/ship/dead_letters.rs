@@ -1,8 +1,8 @@
 //! Dead letters: rows that ClickHouse cannot read are kept in files, never dropped.
 //!
-//! Two files per row, named after its position in the log: `….rowbinary`, the row's bytes, and
-//! `….json`, their description with the reason. The `.json` is written last: if it exists, both are
-//! complete.
+//! Two files per row, named after the log's salt and the position in it: `….rowbinary`, the row's
+//! bytes, and `….json`, their description with the reason. The `.json` is written last: if it
+//! exists, both are complete. Names of earlier versions have no salt.
 
 use super::section::{InsertKey, SectionPosition};
 use serde::Serialize;
@@ -15,10 +15,26 @@ use uuid::Uuid;
 const EXTENSIONS: [&str; 2] = ["rowbinary", "blocks"];
 /// Number of names that are tried for one position.
 const NAMES_MAX: u32 = 1_000;
+/// Digits of a salt in a name.
+const SALT_DIGITS: usize = 8;
 
 /// Folder of a lane's dead letters.
 #[derive(Clone, Debug)]
-pub struct DeadLetters(PathBuf);
+pub struct DeadLetters {
+    path: PathBuf,
+    /// Salt of the log, as in its tokens: positions recur in a log that is new.
+    salt: u32,
+}
+
+/// State of a name for the bytes of a dead letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NameState {
+    Free,
+    /// These bytes have it.
+    Same,
+    /// Others have it.
+    Taken,
+}
 
 /// Description that is written beside the bytes.
 #[derive(Serialize)]
@@ -49,9 +65,10 @@ pub struct DeadLetter {
 }
 
 impl DeadLetters {
-    /// The folder at `path`; made when it is first needed.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
+    /// The folder at `path`, of a log with this salt; made when it is first needed.
+    pub fn new(path: impl Into<PathBuf>, salt: u32) -> Self {
+        let path = path.into();
+        Self { path, salt }
     }
 
     /// Writes and syncs the files of a dead letter; they survive a power cut once this returns.
@@ -60,16 +77,7 @@ impl DeadLetters {
     /// # Errors
     /// If the disk does not take them.
     pub fn write(&self, letter: &DeadLetter) -> io::Result<PathBuf> {
-        fs::create_dir_all(&self.0)?;
-        let position = letter.position;
-        let name = format!(
-            "{}-{}-{}-{}-{}",
-            letter.key.table_name(),
-            position.frame.segment,
-            position.frame.offset,
-            position.section,
-            letter.row,
-        );
+        fs::create_dir_all(&self.path)?;
         let [rows, blocks] = EXTENSIONS;
         let (format, extension) = match letter.is_unpacked {
             true => ("RowBinary", rows),
@@ -78,40 +86,101 @@ impl DeadLetters {
         let label = Label {
             insert_target: &letter.key.insert_target,
             month: letter.key.month.0,
-            place: position.to_string(),
+            place: letter.position.to_string(),
             rows: letter.rows,
             format,
             clickhouse_code: letter.clickhouse_code,
             reason: &letter.reason,
         };
-        let name = self.free_name(&name, extension, &letter.bytes);
-        write_synced(&self.0.join(format!("{name}.{extension}")), &letter.bytes)?;
-        let path = self.0.join(format!("{name}.json"));
+        let name = match self.kept_name(letter, extension)? {
+            Some(name) => name,
+            None => self.free_name(letter, extension),
+        };
+        write_synced(&self.file(&name, extension), &letter.bytes)?;
+        let path = self.file(&name, "json");
         write_synced(&path, &serde_json::to_vec_pretty(&label)?)?;
-        sync_dir(&self.0)?;
-        if let Some(parent) = self.0.parent() {
+        sync_dir(&self.path)?;
+        if let Some(parent) = self.path.parent() {
             sync_dir(parent)?;
         }
         Ok(path)
     }
 
-    /// Returns a name that no other rows or blocks have, since the two share their description:
-    /// positions recur in a log folder that is new, or was restored, and rows of a section may be
+    /// Returns the name that these rows or blocks have already: from before a crash, by an earlier
+    /// version, or by a start before the checkpoint with another salt was lost.
+    fn kept_name(&self, letter: &DeadLetter, extension: &str) -> io::Result<Option<String>> {
+        for entry in fs::read_dir(&self.path)? {
+            let file = entry?.file_name();
+            let name = file.to_str().and_then(|it| it.strip_suffix(extension));
+            let Some(name) = name.and_then(|it| it.strip_suffix('.')) else {
+                continue;
+            };
+            if letter.may_have(name)
+                && self.state(name, extension, &letter.bytes) == NameState::Same
+            {
+                return Ok(Some(name.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns a name that no other rows or blocks have, since the two share their description: a
+    /// copy of the log folder has its positions and its salt, and rows of a section may be
     /// dead-lettered before all of it is, damaged.
-    fn free_name(&self, name: &str, extension: &str, bytes: &[u8]) -> String {
-        // A file that cannot be read is there all the same.
-        let is_free = |name: &String| {
-            EXTENSIONS
-                .iter()
-                .all(|it| match fs::read(self.0.join(format!("{name}.{it}"))) {
-                    Ok(there) => *it == extension && there == bytes,
-                    Err(error) => error.kind() == io::ErrorKind::NotFound,
-                })
-        };
+    fn free_name(&self, letter: &DeadLetter, extension: &str) -> String {
+        let name = format!(
+            "{}-{:0SALT_DIGITS$x}-{}",
+            letter.key.table_name(),
+            self.salt,
+            letter.place()
+        );
         let others = (2..NAMES_MAX).map(|nth| format!("{name}-{nth}"));
-        let mut names = std::iter::once(name.to_owned()).chain(others);
-        let free = names.find(is_free);
+        let mut names = std::iter::once(name.clone()).chain(others);
+        let free = names.find(|it| self.state(it, extension, &letter.bytes) != NameState::Taken);
         free.unwrap_or_else(|| format!("{name}-{}", Uuid::new_v4().simple()))
+    }
+
+    fn state(&self, name: &str, extension: &str, bytes: &[u8]) -> NameState {
+        let mut state = NameState::Free;
+        for it in EXTENSIONS {
+            match fs::read(self.file(name, it)) {
+                Ok(there) if it == extension && there == bytes => state = NameState::Same,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // A file that cannot be read is there all the same.
+                Ok(_) | Err(_) => return NameState::Taken,
+            }
+        }
+        state
+    }
+
+    fn file(&self, name: &str, extension: &str) -> PathBuf {
+        self.path.join(format!("{name}.{extension}"))
+    }
+}
+
+impl DeadLetter {
+    /// Position in the log, as it is part of the name.
+    fn place(&self) -> String {
+        let SectionPosition { frame, section } = self.position;
+        let (segment, offset) = (frame.segment, frame.offset);
+        format!("{segment}-{offset}-{section}-{}", self.row)
+    }
+
+    /// Returns true if the name is one of this table and position, with any salt or without one.
+    fn may_have(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(self.key.table_name());
+        let Some(rest) = rest.and_then(|rest| rest.strip_prefix('-')) else {
+            return false;
+        };
+        let is_salt = |text: &str| {
+            text.len() == SALT_DIGITS && text.bytes().all(|digit| digit.is_ascii_hexdigit())
+        };
+        let place = match rest.split_once('-') {
+            Some((salt, place)) if is_salt(salt) => place,
+            _ => rest,
+        };
+        let number = place.strip_prefix(&self.place());
+        number.is_some_and(|number| number.is_empty() || number.starts_with('-'))
     }
 }
 
@@ -157,10 +226,10 @@ mod tests {
     fn a_dead_letter_keeps_bytes_and_reason_under_its_position_in_the_log() {
         let dir = tempfile::tempdir().unwrap();
         let letter = letter();
-        let dead_letters = DeadLetters::new(dir.path().join("dead-letters"));
+        let dead_letters = DeadLetters::new(dir.path().join("dead-letters"), 42);
         let path = dead_letters.write(&letter).unwrap();
         assert!(
-            path.ends_with("dead-letters/events-4-128-1-7.json"),
+            path.ends_with("dead-letters/events-0000002a-4-128-1-7.json"),
             "{path:?}"
         );
         let label: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -173,17 +242,55 @@ mod tests {
         let bytes = b"other".to_vec();
         let other = dead_letters.write(&DeadLetter { bytes, ..letter }).unwrap();
         assert!(
-            other.ends_with("dead-letters/events-4-128-1-7-2.json"),
+            other.ends_with("dead-letters/events-0000002a-4-128-1-7-2.json"),
             "{other:?}"
         );
         assert_eq!(fs::read(path.with_extension("rowbinary")).unwrap(), b"row");
     }
 
     #[test]
+    fn rows_that_are_kept_under_another_salt_or_none_keep_their_name_and_others_get_their_own() {
+        // Names that are there, with their bytes, and the name that the row then has.
+        for (name, bytes, expected) in [
+            ("events-4-128-1-7", "row", "events-4-128-1-7"),
+            ("events-4-128-1-7-2", "row", "events-4-128-1-7-2"),
+            ("events-4-128-1-7", "other", "events-0000002a-4-128-1-7"),
+            (
+                "events-00000029-4-128-1-7",
+                "row",
+                "events-00000029-4-128-1-7",
+            ),
+            (
+                "events-00000029-4-128-1-7",
+                "other",
+                "events-0000002a-4-128-1-7",
+            ),
+            ("events-4-128-1-77", "row", "events-0000002a-4-128-1-7"),
+            ("events-44-128-1-7", "row", "events-0000002a-4-128-1-7"),
+            (
+                "events-00000029-5-128-1-7",
+                "row",
+                "events-0000002a-4-128-1-7",
+            ),
+            ("events-0029-4-128-1-7", "row", "events-0000002a-4-128-1-7"),
+            ("persons-4-128-1-7", "row", "events-0000002a-4-128-1-7"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let there = dir.path().join(format!("{name}.rowbinary"));
+            fs::write(&there, bytes).unwrap();
+            let path = DeadLetters::new(dir.path(), 42).write(&letter());
+            let path = path.unwrap();
+            assert_eq!(path.file_stem().unwrap(), expected, "{name}, {bytes}");
+            assert_eq!(fs::read(path.with_extension("rowbinary")).unwrap(), b"row");
+            assert_eq!(fs::read(there).unwrap(), bytes.as_bytes(), "{name}");
+        }
+    }
+
+    #[test]
     fn rows_and_blocks_of_one_position_have_a_description_each() {
         for is_unpacked in [true, false] {
             let dir = tempfile::tempdir().unwrap();
-            let dead_letters = DeadLetters::new(dir.path());
+            let dead_letters = DeadLetters::new(dir.path(), 42);
             let first = DeadLetter {
                 is_unpacked,
                 ..letter()

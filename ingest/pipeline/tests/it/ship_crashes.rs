@@ -3,6 +3,7 @@
 use crate::ship_fixture::{Database, LIMITS, TIMES, Writer, start};
 use millrace_embedded::testing::{TestEngine, shared};
 use millrace_pipeline::ship::Limits;
+use millrace_rows::testing::number_from_env;
 use rand::{RngExt, SeedableRng};
 use std::path::Path;
 use std::time::Duration;
@@ -12,10 +13,8 @@ const CRASHES: u64 = 6;
 /// Properties of a few hundred bytes, so that inserts take some milliseconds.
 const PROPERTIES: [u8; 300] = [b'x'; 300];
 
-#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
 fn crashes() -> u64 {
-    let crashes = std::env::var("MILLRACE_SHIP_KILLS");
-    crashes.map_or(CRASHES, |crashes| crashes.parse().unwrap())
+    number_from_env("MILLRACE_SHIP_KILLS", CRASHES)
 }
 
 /// Writes frames for a random while, so that the crash hits any state of the shipper.

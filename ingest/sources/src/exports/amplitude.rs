@@ -116,8 +116,8 @@ impl Export for AmplitudeExport {
             // Nothing was received in these hours.
             StatusCode::NOT_FOUND => return Ok(()),
             StatusCode::BAD_REQUEST => {
-                let hint = "If the part has more than 4 GB, take fewer hours for one; an hour that has more is only \
-                            to be had by Amplitude's export to S3.";
+                let hint = "If the part has more than 4 GB, fetch fewer hours in a part; an hour \
+                            of more than 4 GB can only be had by Amplitude's export to S3.";
                 return Err(refused(transfer, response, hint).await);
             }
             _ => return Err(refused(transfer, response, "Check the hours and the project.").await),

@@ -71,7 +71,10 @@ impl Buffer {
         self.end -= self.start;
         self.start = 0;
         let capacity = READ_BYTES.max(2 * self.end);
-        if self.bytes.len() < capacity {
+        if self.bytes.is_empty() {
+            // The system gives zeros, which is faster than to write them.
+            self.bytes = vec![0; capacity];
+        } else if self.bytes.len() < capacity {
             self.bytes.resize(capacity, 0);
         }
     }

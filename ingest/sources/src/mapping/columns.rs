@@ -122,7 +122,7 @@ impl Mapping for Rows {
             return Err(missing(
                 "missing_distinct_id",
                 &columns.distinct_id,
-                "or set `skip_without_distinct_id` to leave such rows out",
+                "or set `skip_without_distinct_id` to skip such rows",
             ));
         };
         let uuid = row

@@ -251,48 +251,54 @@ fn text(row: u64, column: u64, bytes: usize) -> String {
 /// Files of version 2: texts without a dictionary are packed as differences to the previous one.
 #[test]
 fn wide_files_of_texts_are_read_with_every_encoding() {
-    const ROWS: u64 = 9_000;
     let zstd = Compression::ZSTD(ZstdLevel::default());
     let table = [
         (90, 120, false, zstd),
         (200, 60, false, Compression::SNAPPY),
         (200, 60, true, zstd),
     ];
-    for (columns, bytes, has_dictionary, codec) in table {
-        let case = format!("{columns} columns, dictionary {has_dictionary}");
-        let names: Vec<_> = (0..columns).map(|column| format!("c{column}")).collect();
-        let texts = (0..columns).map(|column| -> ArrayRef {
-            let texts = (0..ROWS).map(|row| text(row, column, bytes));
-            Arc::new(StringArray::from_iter_values(texts))
-        });
-        let texts = names.iter().map(String::as_str).zip(texts);
-        let batch = RecordBatch::try_from_iter(texts).unwrap();
-        let properties = WriterProperties::builder()
-            .set_writer_version(WriterVersion::PARQUET_2_0)
-            .set_dictionary_enabled(has_dictionary)
-            .set_compression(codec)
-            .build();
-        let mut writer =
-            ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
-        writer.write(&batch).unwrap();
-        let file = writer.into_inner().unwrap();
-        let (options, at) = (Options::default(), Position::default());
-        let mut framing = opened(Format::Parquet, &options, plain(&file), at).unwrap();
-        let mut rows = 0;
-        while let Some(row) = framing
-            .next()
-            .unwrap_or_else(|error| panic!("{case}: {error}"))
-        {
-            if rows % 997 == 0 {
-                let found: serde_json::Value = serde_json::from_slice(row.raw).unwrap();
-                for (column, name) in names.iter().enumerate() {
-                    assert_eq!(found[name], text(rows, column as u64, bytes), "{case}");
-                }
-            }
-            rows += 1;
+    std::thread::scope(|scope| {
+        for (columns, bytes, has_dictionary, codec) in table {
+            scope.spawn(move || assert_wide(columns, bytes, has_dictionary, codec));
         }
-        assert_eq!(rows, ROWS, "{case}");
+    });
+}
+
+/// Writes a file of so many columns of texts, and reads it.
+fn assert_wide(columns: u64, bytes: usize, has_dictionary: bool, codec: Compression) {
+    const ROWS: u64 = 9_000;
+    let case = format!("{columns} columns, dictionary {has_dictionary}");
+    let names: Vec<_> = (0..columns).map(|column| format!("c{column}")).collect();
+    let texts = (0..columns).map(|column| -> ArrayRef {
+        let texts = (0..ROWS).map(|row| text(row, column, bytes));
+        Arc::new(StringArray::from_iter_values(texts))
+    });
+    let texts = names.iter().map(String::as_str).zip(texts);
+    let batch = RecordBatch::try_from_iter(texts).unwrap();
+    let properties = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_dictionary_enabled(has_dictionary)
+        .set_compression(codec)
+        .build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    let file = writer.into_inner().unwrap();
+    let (options, at) = (Options::default(), Position::default());
+    let mut framing = opened(Format::Parquet, &options, plain(&file), at).unwrap();
+    let mut rows = 0;
+    while let Some(row) = framing
+        .next()
+        .unwrap_or_else(|error| panic!("{case}: {error}"))
+    {
+        if rows % 997 == 0 {
+            let found: serde_json::Value = serde_json::from_slice(row.raw).unwrap();
+            for (column, name) in names.iter().enumerate() {
+                assert_eq!(found[name], text(rows, column as u64, bytes), "{case}");
+            }
+        }
+        rows += 1;
     }
+    assert_eq!(rows, ROWS, "{case}");
 }
 
 /// Text of a row and a column, padded.

@@ -9,6 +9,7 @@
     reason = "tests"
 )]
 
+use millrace_rows::testing::number_from_env;
 use millrace_sources::testing::generate;
 use millrace_sources::{Events, Format, Input, Options, Position};
 use std::io::{self, Read};
@@ -17,10 +18,8 @@ use std::io::{self, Read};
 const FILE_MIB: u64 = 40;
 const GROWTH_BYTES_MAX: u64 = 16 << 20;
 
-#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
 fn file_bytes() -> u64 {
-    let mib = std::env::var("MILLRACE_FILE_MIB");
-    mib.map_or(FILE_MIB, |mib| mib.parse().unwrap()) << 20
+    number_from_env("MILLRACE_FILE_MIB", FILE_MIB) << 20
 }
 
 /// Reader of a header and endlessly repeated lines.

@@ -7,7 +7,7 @@ use millrace_encoding::ON_CORE_BYTES_MAX;
 /// end.
 pub const REQUEST_BYTES: usize = 4 << 10;
 /// Bytes that a request may keep its core busy with before it counts as long.
-pub const LONG_BYTES: usize = 1 << 20;
+pub const LONG_BYTES_MIN: usize = 256 << 10;
 /// Decoded bytes for each byte of an ordinary compressed batch, and then some.
 const USUAL_EXPANSION: usize = 16;
 /// Decoded bytes for each byte sent, at most: those of Deflate. Other encodings are limited to
@@ -54,7 +54,7 @@ impl Cost {
 
     /// Returns true if the core may be busy with the request for milliseconds.
     pub const fn is_long(self) -> bool {
-        self.core_bytes_max > LONG_BYTES
+        self.core_bytes_max > LONG_BYTES_MIN
     }
 }
 
@@ -69,11 +69,11 @@ mod tests {
         // Cost, and KiB: held, for turns, at most; whether it is long.
         for (cost, expected) in [
             (Cost::plain(100 * KIB), (100, 100, 100, false)),
-            (Cost::plain(2_048 * KIB), (2_048, 2_048, 2_048, true)),
+            (Cost::plain(400 * KIB), (400, 400, 400, true)),
             // Parsed beside the core.
-            (Cost::plain(8_192 * KIB), (8_192, 8_192, 4, false)),
-            (Cost::encoded(512, on_core), (0, 8, 512, false)),
-            (Cost::encoded(10 * KIB, on_core), (10, 160, 4_096, true)),
+            (Cost::plain(2_048 * KIB), (2_048, 2_048, 4, false)),
+            (Cost::encoded(128, on_core), (0, 2, 128, false)),
+            (Cost::encoded(10 * KIB, on_core), (10, 160, 512, true)),
             // In a slow encoding.
             (Cost::encoded(10 * KIB, 256 * KIB), (10, 160, 256, false)),
             // Decoded beside the core.

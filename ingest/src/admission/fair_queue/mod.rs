@@ -17,9 +17,9 @@
 //! - after ten seconds: requests that were not served.
 //!
 //! As long as the core keeps up, or serves one flow only, no request queues: each asks a few cells
-//! of its own core. Long requests queue nevertheless once the core has had a megabyte of such since
-//! it last looked for new requests: some hundred bytes may decode to megabytes, and two dozen such
-//! requests in one go would keep all others waiting for a second. Until a body is decoded it counts
+//! of its own core. Long requests queue nevertheless once the core has had half a megabyte of such
+//! since it last looked for new requests: some hundred bytes may decode to as much, and two dozen
+//! such requests in one go would keep all others waiting for a quarter of a second. Until a body is decoded it counts
 //! as all that it may decode to, as one that fails, or is too large, has cost that. From the queue
 //! long requests are served one by one, and others in between.
 
@@ -27,7 +27,6 @@ mod cost;
 mod deficit_round_robin;
 mod flow;
 
-use cost::LONG_BYTES;
 pub use cost::{Cost, REQUEST_BYTES};
 pub use flow::Flow;
 
@@ -42,6 +41,9 @@ use tokio::time::timeout;
 
 /// Bytes that a core may have to deal with at once, before new requests are looked at.
 const ROUND_BYTES: usize = 256 << 10;
+/// Bytes of long requests that a core may deal with before it looks for new requests: 10 ms at
+/// worst, and as much again for the last one.
+const LONG_ROUND_BYTES: usize = 512 << 10;
 /// Requests that are served at once, before new ones are looked at.
 const ROUND_REQUESTS: usize = 32;
 /// Requests in service up to which further ones bypass the queue, however many flows there are.
@@ -207,7 +209,7 @@ impl FairQueue {
         };
         self.contended.set(contended);
         let few = contended == 0 || self.in_service.get() < BYPASS_MAX;
-        let may_be_long = !cost.is_long() || self.long_bytes.get() < LONG_BYTES;
+        let may_be_long = !cost.is_long() || self.long_bytes.get() < LONG_ROUND_BYTES;
         few && may_be_long && self.waiting.borrow().is_empty()
     }
 

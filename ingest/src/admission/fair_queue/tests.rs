@@ -226,15 +226,15 @@ fn one_flow_alone_never_queues() {
 
 /// Cost of a request that may keep the core busy for long.
 fn long() -> Cost {
-    Cost::encoded(12 << 10, 4 << 20)
+    Cost::encoded(12 << 10, 512 << 10)
 }
 
 #[test]
-fn long_requests_bypass_the_queue_until_the_core_has_had_a_megabyte_of_them() {
+fn long_requests_bypass_the_queue_until_the_core_has_had_half_a_megabyte_of_them() {
     let queue = FairQueue::new(usize::MAX);
     let mut held = Vec::new();
     // Ordinary batches of 150 kB, of one flow alone.
-    for _ in 0..7 {
+    for _ in 0..4 {
         assert!(queue.bypasses_queue(flow(1), long()));
         held.push(queue.permit(long()));
         held.last().unwrap().note_decoded(150_000);
@@ -242,7 +242,7 @@ fn long_requests_bypass_the_queue_until_the_core_has_had_a_megabyte_of_them() {
     assert!(!queue.bypasses_queue(flow(1), long()));
     assert!(queue.bypasses_queue(flow(1), plain(10)), "what is short");
     queue.permit(plain(10)).note_decoded(150_000);
-    assert_eq!(queue.long_bytes.get(), 7 * 150_000);
+    assert_eq!(queue.long_bytes.get(), 4 * 150_000);
 }
 
 /// Regression: bodies that decoded to megabytes and failed then were not counted.
@@ -253,7 +253,7 @@ async fn a_long_request_counts_as_all_that_it_may_decode_to_until_that_is_known(
     let mut serving = Box::pin(serving);
     assert!(futures_util::poll!(&mut serving).is_pending());
     drop(queue.permit(long()));
-    assert_eq!(queue.long_bytes.get(), 4 << 20, "it failed");
+    assert_eq!(queue.long_bytes.get(), 512 << 10, "it failed");
     assert!(!queue.bypasses_queue(flow(1), long()));
     assert!(queue.bypasses_queue(flow(1), plain(10)), "what is short");
     let slow = queue.permit(long());
@@ -265,8 +265,8 @@ async fn a_long_request_counts_as_all_that_it_may_decode_to_until_that_is_known(
     let quick = queue.permit(long());
     quick.note_decoded(150_000);
     assert_eq!(queue.long_bytes.get(), 150_000);
-    slow.note_decoded(2 << 20);
-    assert_eq!(queue.long_bytes.get(), 150_000 + (2 << 20));
+    slow.note_decoded(400_000);
+    assert_eq!(queue.long_bytes.get(), 150_000 + 400_000);
     assert!(!queue.bypasses_queue(flow(1), long()));
 }
 
@@ -296,7 +296,7 @@ async fn long_requests_bypass_the_queue_again_once_the_core_has_looked_for_other
     let serving = Rc::clone(&queue).serve(|_| true, || std::future::ready(()));
     let mut serving = Box::pin(serving);
     assert!(futures_util::poll!(&mut serving).is_pending());
-    queue.permit(long()).note_decoded(4 << 20);
+    queue.permit(long()).note_decoded(512 << 10);
     assert!(!queue.bypasses_queue(flow(1), long()));
     // It has been woken, and lets the core look first.
     assert!(futures_util::poll!(&mut serving).is_pending());

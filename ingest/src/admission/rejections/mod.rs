@@ -63,7 +63,7 @@ impl Rejection {
             ),
             Self::Overloaded => unavailable(
                 "overloaded",
-                "The server has more to do than it can at the moment. Send the request again.",
+                "The server is overloaded. Send the request again.",
             ),
             Self::BodyTooLarge { bytes_max } => too_large(
                 "payload_too_large",
@@ -107,7 +107,8 @@ fn of_pipeline(refusal: Refusal, retry_after_seconds: u32) -> ApiError {
         Refusal::NotShipped => (
             "not_shipped",
             format!(
-                "The events are stored, but not in ClickHouse yet: {refusal}. Sent again, they are stored once more."
+                "The events are stored, but not in ClickHouse yet: {refusal}. Events that are sent \
+                 again are stored again."
             ),
         ),
         Refusal::TooLarge => {
@@ -139,8 +140,9 @@ fn of_import(refusal: ImportRefusal, retry_after_seconds: u32) -> ApiError {
         ImportRefusal::TooLarge { per_minute } => too_large(
             "batch_exceeds_rate",
             format!(
-                "The request has more events than the project may import in a minute, {per_minute}, so \
-                 it would never be taken. Send fewer events per request. {HOW_TO_ASK}"
+                "The request has more events than the project may import in a minute, \
+                 {per_minute}, so it would never be accepted. Send fewer events per request. \
+                 {HOW_TO_ASK}"
             ),
         ),
         ImportRefusal::Volume { left } => throttled(
@@ -168,8 +170,8 @@ fn of_import(refusal: ImportRefusal, retry_after_seconds: u32) -> ApiError {
             retry_after_seconds: Some(retry_after_seconds),
             ..ApiError::unavailable(
                 "catalog_unavailable",
-                "It cannot be looked up at the moment how much the project may import. Send the request \
-                 again.",
+                "The import quota of the project cannot be looked up at the moment. Send the \
+                 request again.",
             )
         },
     }

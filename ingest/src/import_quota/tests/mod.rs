@@ -4,6 +4,7 @@
 //! The catalog's clock is the test's, so leases expire when a test says so.
 
 mod games;
+mod many_projects;
 
 use super::{ImportQuota, ImportRefusal, RunningImportQuota};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};

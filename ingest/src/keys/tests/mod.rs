@@ -18,6 +18,7 @@ use millrace_organizations::{
 };
 use millrace_parse::{KeyLookup, Project};
 use millrace_rows::ProjectId;
+use millrace_rows::testing::number_from_env;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
@@ -266,11 +267,8 @@ async fn wrong_checksums_need_no_look_up_unless_the_key_was_imported() {
 }
 
 /// Third of the keys that are sent: of `MILLRACE_RANDOM_KEYS`, or of one and a half million.
-#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
 fn third_of_random_keys() -> u64 {
-    let keys = std::env::var("MILLRACE_RANDOM_KEYS");
-    let keys: u64 = keys.map_or(1_500_000, |keys| keys.parse().unwrap());
-    keys / 3
+    number_from_env("MILLRACE_RANDOM_KEYS", 1_500_000) / 3
 }
 
 #[tokio::test]

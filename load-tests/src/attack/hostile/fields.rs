@@ -5,61 +5,37 @@
 //! new operation is tried as soon as it is documented.
 
 use super::context::{AttackContext, HOSTILE_TEXT};
-use super::ids::Ids;
-use super::operations::document;
-use super::sample::{choices, is_text, kind, properties, resolved, sample};
+use super::operations::{document, schemas_of};
+use super::sample::{SAMPLE_DEPTH_MAX, choices, is_text, kind, properties, resolved, sample};
+use super::text_attempts::{TextAttempt, make_all};
 use crate::attack::findings::Findings;
 use crate::attack::http::Outcome;
 use crate::attack::outputs::is_hostile;
-use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tokio::time::sleep;
 
 /// Name of the attempts in a report.
 const ATTEMPTS: &str = "hostile texts in every field";
-/// Highest depth to which schemas are followed.
-const DEPTH_MAX: u8 = 8;
 /// Part of the pattern that refuses control characters.
 const CONTROLS: &str = r"\u007f-\u009f";
 /// Formats that no text with control characters has.
 const STRICT_FORMATS: [&str; 3] = ["date-time", "uuid", "email"];
 
-/// A body with the hostile text in one field.
-#[derive(Debug, PartialEq)]
-struct Attempt {
-    method: String,
-    /// Path template of the operation.
-    path: String,
-    /// Field as errors name it.
-    field: String,
-    body: Value,
-}
-
-/// Sends the bodies in turn, from a random one on; each must be refused.
-pub(super) async fn all(context: Arc<AttackContext>, mut rng: StdRng) {
+/// Sends the bodies in turn; each must be refused.
+pub(super) async fn all(context: Arc<AttackContext>, rng: StdRng) {
     let attempts = attempts(&document(&context).await);
     if attempts.is_empty() {
         let wrong = "no field of the API's document refuses control characters";
         context.findings.wrong(wrong.to_owned());
     }
-    let mut ids = Ids::default();
-    let hostile = &context.tenants.hostile;
-    let first = rng.random_range(0..attempts.len().max(1));
-    for attempt in attempts.iter().cycle().skip(first) {
-        let Attempt { method, path, .. } = attempt;
-        let filled = ids.fill(path, hostile, hostile, &mut rng).await;
-        let outcome = hostile.ask_at(method, &filled.path, &attempt.body).await;
-        judge(&context.findings, attempt, &outcome);
-        sleep(context.pause * 2).await;
-    }
+    make_all(&context, &attempts, judge, rng).await;
 }
 
 /// Records an outcome: a success is a violation, and so is a refusal that repeats the text.
-fn judge(findings: &Findings, attempt: &Attempt, outcome: &Outcome) {
-    let Attempt { method, path, .. } = attempt;
-    let field = attempt.field.as_str();
+fn judge(findings: &Findings, attempt: &TextAttempt, outcome: &Outcome) {
+    let TextAttempt { method, path, .. } = attempt;
+    let field = attempt.place.as_str();
     findings.note(ATTEMPTS, outcome);
     if (200..300).contains(&outcome.status()) {
         findings.wrong(format!("{method} {path} accepts a hostile text as {field}"));
@@ -80,9 +56,8 @@ fn judge(findings: &Findings, attempt: &Attempt, outcome: &Outcome) {
 }
 
 /// Attempts for all operations of the document.
-fn attempts(document: &Value) -> Vec<Attempt> {
-    let schemas = document.pointer("/components/schemas");
-    let schemas = schemas.unwrap_or(&Value::Null);
+fn attempts(document: &Value) -> Vec<TextAttempt> {
+    let schemas = schemas_of(document);
     let paths = document.pointer("/paths").and_then(Value::as_object);
     let mut attempts = Vec::new();
     for (path, methods) in paths.into_iter().flatten() {
@@ -91,12 +66,13 @@ fn attempts(document: &Value) -> Vec<Attempt> {
             let Some(body) = body else {
                 continue;
             };
-            for (field, body) in hostile_values(schemas, body, DEPTH_MAX) {
-                attempts.push(Attempt {
+            for (field, body) in hostile_values(schemas, body, SAMPLE_DEPTH_MAX) {
+                attempts.push(TextAttempt {
                     method: method.to_uppercase(),
                     path: path.clone(),
-                    field: field.join("__"),
+                    query: String::new(),
                     body,
+                    place: field.join("__"),
                 });
             }
         }
@@ -131,7 +107,7 @@ fn hostile_values(schemas: &Value, schema: &Value, depth: u8) -> Vec<(Vec<String
     }
     for (name, of) in properties(schema) {
         for (path, value) in hostile_values(schemas, of, depth) {
-            let mut whole = sample(schemas, schema, DEPTH_MAX);
+            let mut whole = sample(schemas, schema, SAMPLE_DEPTH_MAX);
             if let Some(fields) = whole.as_object_mut() {
                 fields.insert(name.clone(), value);
                 found.push((below(name, path), whole));
@@ -194,7 +170,7 @@ mod tests {
         let attempts = attempts(&document);
         let made: Vec<_> = attempts
             .iter()
-            .map(|it| (it.field.as_str(), it.body.clone()))
+            .map(|it| (it.place.as_str(), it.body.clone()))
             .collect();
         let expected = [
             ("name", json!({"name": HOSTILE_TEXT, "size": 3})),
@@ -213,11 +189,12 @@ mod tests {
 
     #[test]
     fn an_accepted_or_repeated_text_is_a_violation() {
-        let attempt = Attempt {
+        let attempt = TextAttempt {
             method: "POST".to_owned(),
             path: "/a/".to_owned(),
-            field: "name".to_owned(),
+            query: String::new(),
             body: Value::Null,
+            place: "name".to_owned(),
         };
         for (status, body, wrongs) in [
             (

@@ -10,6 +10,7 @@
 //! | [`names`] | terminal control characters in every field of destinations, domains and others |
 //! | [`fields`] | the same in every text field of every operation's body, by the API's document |
 //! | [`parameters`] | the same as value and in the name of every query parameter of that document |
+//! | [`text_attempts`] | makes the requests of these two in turn |
 //! | [`operations`] | every operation of the API's document, on existing records, with random bodies |
 //! | [`analyst`] | statements that ClickHouse's password must not allow, and reads that it may |
 //!
@@ -30,6 +31,7 @@ mod sample;
 mod schema_values;
 mod sender;
 mod tasks;
+mod text_attempts;
 
 pub(super) use context::{AttackContext, EXPORT_FOLDER, HOSTILE_TEXT};
 pub use tasks::task_names;

@@ -4,7 +4,7 @@
 //! are documented. Fields of domains and other records are listed here.
 
 use super::context::{AttackContext, HOSTILE_TEXT};
-use super::operations::document;
+use super::operations::{document, schemas_of};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::time::sleep;
@@ -12,8 +12,7 @@ use tokio::time::sleep;
 /// Sends the bodies in turn; each must be refused.
 pub(super) async fn all(context: Arc<AttackContext>) {
     let document = document(&context).await;
-    let schemas = document.pointer("/components/schemas");
-    let mut bodies = destinations(schemas.unwrap_or(&Value::Null));
+    let mut bodies = destinations(schemas_of(&document));
     if bodies.is_empty() {
         let wrong = "the API's document has no destinations";
         context.findings.wrong(wrong.to_owned());

@@ -64,11 +64,16 @@ pub(super) async fn document(context: &AttackContext) -> Value {
     }
 }
 
+/// Schemas of the document, by name; null if it has none.
+pub(super) fn schemas_of(document: &Value) -> &Value {
+    let schemas = document.pointer("/components/schemas");
+    schemas.unwrap_or(&Value::Null)
+}
+
 /// Sends random operations until the task is dropped.
 pub(super) async fn all(context: Arc<AttackContext>, mut rng: StdRng) {
     let document = document(&context).await;
-    let schemas = document.pointer("/components/schemas");
-    let schemas = schemas.unwrap_or(&Value::Null);
+    let schemas = schemas_of(&document);
     let all = operations(&document);
     let mut ids = Ids::default();
     loop {

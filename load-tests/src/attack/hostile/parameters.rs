@@ -4,65 +4,41 @@
 //! the server is one, and a response that repeats the text as it was sent.
 
 use super::context::{AttackContext, HOSTILE_TEXT};
-use super::ids::Ids;
-use super::operations::{document, operations};
-use super::sample::sample;
+use super::operations::{document, operations, schemas_of};
+use super::sample::{SAMPLE_DEPTH_MAX, sample};
+use super::text_attempts::{TextAttempt, make_all};
 use crate::attack::findings::Findings;
 use crate::attack::http::Outcome;
 use crate::attack::outputs::is_hostile;
-use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::Value;
 use std::sync::Arc;
-use tokio::time::sleep;
 
 /// Name of the attempts in a report.
 const ATTEMPTS: &str = "hostile texts in query parameters";
-/// Highest depth to which schemas are followed.
-const DEPTH_MAX: u8 = 8;
 /// Fields of errors and of pages that may repeat a query.
 const ECHOES: [&str; 4] = ["detail", "attr", "next", "previous"];
 
-/// A query with the hostile text in one parameter.
-#[derive(Debug, PartialEq)]
-struct Attempt {
-    method: String,
-    /// Path template of the operation.
-    path: String,
-    parameter: String,
-    /// Query as it is sent, behind the question mark.
-    query: String,
-}
-
-/// Sends the queries in turn, from a random one on.
-pub(super) async fn all(context: Arc<AttackContext>, mut rng: StdRng) {
+/// Sends the queries in turn.
+pub(super) async fn all(context: Arc<AttackContext>, rng: StdRng) {
     let attempts = attempts(&document(&context).await);
     if attempts.is_empty() {
         let wrong = "no operation of the API's document has a query parameter";
         context.findings.wrong(wrong.to_owned());
     }
-    let mut ids = Ids::default();
-    let hostile = &context.tenants.hostile;
-    let first = rng.random_range(0..attempts.len().max(1));
-    for attempt in attempts.iter().cycle().skip(first) {
-        let filled = ids.fill(&attempt.path, hostile, hostile, &mut rng).await;
-        let path = format!("{}?{}", filled.path, attempt.query);
-        let outcome = hostile.ask_at(&attempt.method, &path, &Value::Null).await;
-        judge(&context.findings, attempt, &outcome);
-        sleep(context.pause * 2).await;
-    }
+    make_all(&context, &attempts, judge, rng).await;
 }
 
 /// Records an outcome: an error of the server is a violation, and so is a response that repeats the
 /// text.
-fn judge(findings: &Findings, attempt: &Attempt, outcome: &Outcome) {
+fn judge(findings: &Findings, attempt: &TextAttempt, outcome: &Outcome) {
     findings.note(ATTEMPTS, outcome);
     let answer = outcome.json();
     for field in ECHOES {
         let told = answer.get(field).and_then(Value::as_str);
         if told.is_some_and(|told| told.contains(is_hostile)) {
-            let Attempt { method, path, .. } = attempt;
-            let parameter = attempt.parameter.as_str();
+            let TextAttempt { method, path, .. } = attempt;
+            let parameter = attempt.place.as_str();
             let repeats = "repeats a hostile text of the parameter";
             findings.wrong(format!("{method} {path} {repeats} {parameter} as {field}"));
         }
@@ -70,13 +46,12 @@ fn judge(findings: &Findings, attempt: &Attempt, outcome: &Outcome) {
 }
 
 /// Attempts for all operations of the document.
-fn attempts(document: &Value) -> Vec<Attempt> {
-    let schemas = document.pointer("/components/schemas");
-    let schemas = schemas.unwrap_or(&Value::Null);
+fn attempts(document: &Value) -> Vec<TextAttempt> {
+    let schemas = schemas_of(document);
     let mut attempts = Vec::new();
     for operation in operations(document) {
         for (parameter, schema) in &operation.parameters {
-            let valid = match sample(schemas, schema, DEPTH_MAX) {
+            let valid = match sample(schemas, schema, SAMPLE_DEPTH_MAX) {
                 Value::String(text) => text,
                 other => other.to_string(),
             };
@@ -86,11 +61,12 @@ fn attempts(document: &Value) -> Vec<Attempt> {
             ] {
                 let mut query = form_urlencoded::Serializer::new(String::new());
                 query.append_pair(&name, &value);
-                attempts.push(Attempt {
+                attempts.push(TextAttempt {
                     method: operation.method.clone(),
                     path: operation.path.clone(),
-                    parameter: parameter.clone(),
                     query: query.finish(),
+                    body: Value::Null,
+                    place: parameter.clone(),
                 });
             }
         }
@@ -135,18 +111,19 @@ mod tests {
             pair(&format!("search{HOSTILE_TEXT}"), "fields"),
         ];
         assert_eq!(tried, expected);
-        let is_plain = |it: &Attempt| it.query.bytes().all(|byte| byte.is_ascii_graphic());
+        let is_plain = |it: &TextAttempt| it.query.bytes().all(|byte| byte.is_ascii_graphic());
         assert!(attempts.iter().all(is_plain));
         assert!(attempts.iter().all(|it| it.method == "GET"));
     }
 
     #[test]
     fn a_response_that_repeats_the_text_is_a_violation() {
-        let attempt = Attempt {
+        let attempt = TextAttempt {
             method: "GET".to_owned(),
             path: "/a/".to_owned(),
-            parameter: "search".to_owned(),
             query: String::new(),
+            body: Value::Null,
+            place: "search".to_owned(),
         };
         for (status, body, wrongs) in [
             (200, json!({"results": [], "next": null}), 0),

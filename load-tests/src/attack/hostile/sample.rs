@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+/// Depth to which the callers of [`sample`] follow schemas.
+pub(super) const SAMPLE_DEPTH_MAX: u8 = 8;
+
 /// Schema that a reference names, or the schema itself.
 pub(super) fn resolved<'a>(schemas: &'a Value, schema: &'a Value) -> &'a Value {
     let reference = schema.get("$ref").and_then(Value::as_str);

@@ -113,7 +113,7 @@ impl<'a> FolderRun<'a> {
 
     /// Approves imports of the first project, which gets the load, for as much as the load sends.
     fn allow_imports(&self) -> Result<()> {
-        let approve = ["migrations", "approve", "--team-id", "1"];
+        let approve = ["migrations", "approve", "--project-id", "1"];
         let total = ["--total-events", "1000000000000"];
         let rate = ["--events-per-minute", "1000000000"];
         let words = [&approve[..], &total, &rate].concat();

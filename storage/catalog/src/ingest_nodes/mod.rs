@@ -127,7 +127,7 @@ impl Nodes<'_> {
                 return Err(RegisterError::Taken(Box::new(taken)));
             }
             (Err(error), Some(node)) if starts.knows(&node.start_id) => {
-                tracing::warn!("it cannot be noted that this node started: {error}");
+                tracing::warn!("the start of this node cannot be recorded: {error}");
             }
             (Err(error), _) => return Err(error.into()),
         }

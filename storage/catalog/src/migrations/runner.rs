@@ -13,8 +13,8 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 
 const TABLE: &str = "seaql_migrations";
 const TABLE_IN_SQLITE: &str =
-    "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'seaql_migrations'";
-const TABLE_IN_POSTGRES: &str = "SELECT table_name FROM information_schema.tables \
+    "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'seaql_migrations'";
+const TABLE_IN_POSTGRES: &str = "SELECT 1 FROM information_schema.tables \
      WHERE table_schema = CURRENT_SCHEMA() AND table_type = 'BASE TABLE' \
      AND table_name = 'seaql_migrations'";
 

@@ -4,6 +4,7 @@ use super::postgres::{TestPostgres, execute};
 use crate::connect::{begin_write, end_maintenance};
 use crate::migrations::step_names;
 use crate::{Catalog, CatalogError};
+use sea_orm::prelude::Uuid;
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement,
 };
@@ -20,6 +21,15 @@ static SQLITE_TEMPLATE: OnceCell<Vec<u8>> = OnceCell::const_new();
 /// Catalog of commit 4bbccd5 without organizations.
 const SQLITE_4BBCCD5: &str = include_str!("../../tests/fixtures/schema_4bbccd5.sqlite.sql");
 const POSTGRES_4BBCCD5: &str = include_str!("../../tests/fixtures/schema_4bbccd5.postgres.sql");
+
+/// Query for a `SELECT` of each table, whose rows are texts that begin with the table's name.
+const SQLITE_SELECTS: &str = r#"SELECT 'SELECT ''' || tables.name || ' '' || '
+    || group_concat('quote("' || columns.name || '")', ' || '' '' || ' ORDER BY columns.cid)
+    || ' FROM "' || tables.name || '"'
+    FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
+    WHERE tables.type = 'table' GROUP BY tables.name"#;
+const POSTGRES_SELECTS: &str = "SELECT format('SELECT %L || %I::text FROM %I', \
+    tablename || ' ', tablename, tablename) FROM pg_tables WHERE schemaname = 'public'";
 
 /// Kind of database that keeps the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +165,15 @@ impl TestDatabase {
         self.kind() == DatabaseKind::Sqlite
     }
 
+    /// Literal of a UUID in SQL.
+    #[must_use]
+    pub fn uuid_literal(&self, id: Uuid) -> String {
+        match self.kind() {
+            DatabaseKind::Sqlite => format!("x'{}'", id.simple()),
+            DatabaseKind::Postgres => format!("'{id}'"),
+        }
+    }
+
     /// Runs one statement, on a connection of its own.
     ///
     /// # Errors
@@ -193,26 +212,17 @@ impl TestDatabase {
     /// Any database error.
     pub async fn contents(&self) -> Result<Vec<String>, DbErr> {
         let db = connected(&self.url).await?;
-        let tables = match self.kind() {
-            DatabaseKind::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table'",
-            DatabaseKind::Postgres => {
-                "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'"
-            }
+        let selects = match self.kind() {
+            DatabaseKind::Sqlite => SQLITE_SELECTS,
+            DatabaseKind::Postgres => POSTGRES_SELECTS,
         };
-        let mut contents = Vec::new();
-        for table in texts(&db, &format!("{tables} ORDER BY 1")).await? {
-            let row = match self.kind() {
-                DatabaseKind::Sqlite => {
-                    let columns = format!("SELECT name FROM pragma_table_info('{table}')");
-                    let columns = texts(&db, &columns).await?;
-                    let quoted = columns.iter().map(|name| format!("quote(\"{name}\")"));
-                    quoted.collect::<Vec<_>>().join(" || ' ' || ")
-                }
-                DatabaseKind::Postgres => format!("\"{table}\"::text"),
-            };
-            let rows = format!("SELECT '{table} ' || {row} FROM \"{table}\" ORDER BY 1");
-            contents.extend(texts(&db, &rows).await?);
-        }
+        let selects = texts(&db, selects).await?;
+        // One statement, as tests of all operations read everything hundreds of times.
+        let mut contents = match selects.is_empty() {
+            true => Vec::new(),
+            false => texts(&db, &selects.join(" UNION ALL ")).await?,
+        };
+        contents.sort();
         db.close().await?;
         Ok(contents)
     }

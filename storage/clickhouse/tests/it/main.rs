@@ -23,3 +23,4 @@ mod purge;
 mod quorum;
 mod reads;
 mod rejected;
+mod stale_answers;

@@ -83,8 +83,9 @@ async fn earlier(
         None => "Somebody else".to_owned(),
     };
     Err(ExportError::permanent(format!(
-        "{owner} has put files of this window there, and they are not overwritten. Give each export a prefix or \
-         a path of its own, or delete the files and the manifest of the export that is no more."
+        "{owner} has put files of this window there, and they are not overwritten. Give each \
+         export a prefix or a path of its own, or delete the files and the manifest of the deleted \
+         export."
     )))
 }
 

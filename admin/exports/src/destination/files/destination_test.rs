@@ -52,7 +52,7 @@ impl DestinationTest {
 }
 
 fn unreadable() -> ExportError {
-    let message = "What was written cannot be read back. Grant these credentials read access; the \
+    let message = "The written file cannot be read back. Grant these credentials read access; the \
                    export needs it to find files of an earlier try.";
     ExportError::permanent(message)
 }

@@ -144,10 +144,10 @@ fn expanded(template: &str, run: &RunScope, start: &str, end: &str) -> String {
         ExportModel::Events => "events",
         ExportModel::Persons => "persons",
     };
-    let two = |number: u8| format!("{number:02}");
+    let two = |number: i8| format!("{number:02}");
     let values = [
         ("{year}", format!("{:04}", at.year())),
-        ("{month}", two(at.month().into())),
+        ("{month}", two(at.month())),
         ("{day}", two(at.day())),
         ("{hour}", two(at.hour())),
         ("{minute}", two(at.minute())),

@@ -67,7 +67,7 @@ impl FileSettings {
         if known {
             return Ok(settings);
         }
-        let message = "Files of this format cannot be compressed so. Choose another compression.";
+        let message = "Files of this format do not support this compression. Choose another one.";
         Err(ExportError::permanent(message))
     }
 

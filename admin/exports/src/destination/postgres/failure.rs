@@ -22,8 +22,8 @@ pub(super) fn of_login(server: &Server, error: &Error) -> ExportError {
         Some(said) => of_code(server, said),
         // The driver's errors about TLS and passwords have no code.
         None if is_about_tls(error) => ExportError::permanent(format!(
-            "TLS with the {} server failed. It must speak TLS, with a certificate for its name; \
-             one that it signed itself is taken if has_self_signed_cert is set.",
+            "TLS with the {} server failed. It must speak TLS, with a certificate for its name; a \
+             self-signed certificate is accepted if has_self_signed_cert is set.",
             server.product(),
         )),
         None if is_about_login(error) => refused(server),
@@ -46,7 +46,7 @@ pub(super) fn late(server: &Server) -> ExportError {
 /// Error for a server whose answers have types that are not PostgreSQL's own.
 pub(super) fn unknown_types(server: &Server) -> ExportError {
     let product = server.product();
-    let message = format!("The {product} server gives an answer of types that are unknown.");
+    let message = format!("The {product} server sent an answer with unknown types.");
     ExportError::permanent(message)
 }
 
@@ -108,16 +108,16 @@ fn classify(server: &Server, code: &SqlState) -> (ExportErrorKind, String) {
         "42703" | "42804" => permanent("The table lacks columns that events need."),
         "53100" => retryable("The server's disk is full."),
         "53300" => retryable("The server has too many connections."),
-        "55P03" => retryable("Others held the table for too long."),
+        "55P03" => retryable("Other sessions locked the table for too long."),
         "57014" => retryable("A statement took too long and was stopped."),
         other => match other.get(..2).unwrap_or_default() {
             "08" | "53" | "57" | "58" | "XX" => retryable("The server cannot serve us now."),
             "25" => retryable("The server accepts no changes now."),
             "40" => retryable("Others changed the same rows."),
             "22" => permanent("A value does not fit into its column."),
-            "23" => permanent("A constraint of the table does not let a row in."),
-            "54" => permanent("A row is beyond the server's limits."),
-            "0A" | "42" => permanent("The server does not understand what is needed."),
+            "23" => permanent("A constraint of the table rejects a row."),
+            "54" => permanent("A row exceeds the server's limits."),
+            "0A" | "42" => permanent("The server does not support a statement that exports need."),
             _ => retryable("The server refused."),
         },
     }

@@ -49,7 +49,7 @@ pub(super) async fn make(
             let sql = format!("SELECT a FROM {scratch}");
             let rows = session?.query(server, &sql, &[]).await?;
             if rows.is_empty() {
-                let message = "What was written cannot be read back.";
+                let message = "The written row cannot be read back.";
                 return Err(ExportError::permanent(message));
             }
             Ok(())

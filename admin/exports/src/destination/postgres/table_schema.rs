@@ -135,7 +135,7 @@ impl TableSchema {
         let (columns, rows) = (server.layout.columns, server.layout.rows);
         if !self.is_there() {
             return Err(ExportError::permanent(format!(
-                "{table} is there, but not for the user."
+                "{table} exists, but the user has no rights on it. Grant them."
             )));
         }
         let missing = columns
@@ -145,7 +145,7 @@ impl TableSchema {
         if !missing.is_empty() {
             return Err(ExportError::permanent(format!(
                 "{table} has other columns than {rows}: it has no {}. Add them, or name a table \
-                 that does not exist, and it is made.",
+                 that does not exist, which is then created.",
                 missing.join(", ")
             )));
         }

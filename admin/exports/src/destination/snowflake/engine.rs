@@ -194,7 +194,7 @@ impl Engine for SnowflakeEngine {
             StatusCode::UNPROCESSABLE_ENTITY => Err(failure(answer)),
             StatusCode::UNAUTHORIZED if matches!(self.credentials, Credentials::Token(_)) => {
                 Err(ExportError::permanent(
-                    "Snowflake did not accept the credentials. Its SQL API takes no passwords of \
+                    "Snowflake did not accept the credentials. Its SQL API accepts no passwords of \
                      users: give a programmatic access token as the password, or a key.",
                 ))
             }

@@ -48,7 +48,7 @@ impl Receiver {
         let had = self.rows - self.rows_ended;
         if had != rows || self.lines.is_within_line() {
             return Err(ExportError::retryable(format!(
-                "Of {} that came when the window was read, {had} came whole.",
+                "Of {} that were read of the window, {had} arrived complete.",
                 counted(rows, "row")
             )));
         }

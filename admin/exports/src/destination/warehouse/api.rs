@@ -128,7 +128,7 @@ impl Api {
     pub(crate) fn unexpected(&self, answer: &ApiResponse) -> ExportError {
         let (product, status) = (self.product, answer.status);
         ExportError::retryable(format!(
-            "{product} answered what is not understood ({status})."
+            "{product} sent an answer that cannot be read ({status})."
         ))
     }
 
@@ -146,11 +146,11 @@ impl Api {
                 ExportError::permanent(format!("{product} did not accept the credentials."))
             }
             StatusCode::FORBIDDEN => ExportError::permanent(format!(
-                "{product} does not give the rights that are needed."
+                "{product} does not grant the rights that the export needs."
             )),
-            StatusCode::NOT_FOUND => {
-                ExportError::permanent(format!("{product} does not find what the export names."))
-            }
+            StatusCode::NOT_FOUND => ExportError::permanent(format!(
+                "{product} does not find an object that the export names."
+            )),
             status => ExportError::permanent(format!("{product} refused ({status}).")),
         }
     }

@@ -95,7 +95,8 @@ impl dyn Engine + '_ {
 
 /// Authorization header of a token, which no log shows.
 pub(crate) fn bearer(token: &str) -> Result<HeaderMap, ExportError> {
-    let wrong = |_| ExportError::permanent("The credentials have characters that none can have.");
+    let wrong =
+        |_| ExportError::permanent("The credentials contain invalid characters. Give them again.");
     let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(wrong)?;
     value.set_sensitive(true);
     Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))

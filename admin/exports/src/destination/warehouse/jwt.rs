@@ -65,7 +65,7 @@ impl Signer {
     }
 
     fn signature(&self, said: &[u8]) -> Result<Vec<u8>, ExportError> {
-        let failed = || ExportError::permanent("The private key signs nothing.");
+        let failed = || ExportError::permanent("The private key cannot sign. Give an RSA key.");
         let signer = self.key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256]);
         let signer = signer.ok_or_else(failed)?;
         signer.sign(said).map_err(|_| failed())

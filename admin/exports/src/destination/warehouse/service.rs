@@ -30,5 +30,5 @@ pub(crate) fn scratch_name(table: &str, test_id: Uuid) -> String {
 
 /// Error for a test's row that cannot be read back.
 pub(crate) fn unread() -> ExportError {
-    ExportError::permanent("What was written cannot be read back.")
+    ExportError::permanent("The written row cannot be read back.")
 }

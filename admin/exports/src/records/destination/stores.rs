@@ -96,8 +96,9 @@ impl BucketNames {
             return Ok(());
         }
         Err(invalid(format!(
-            "There can be no {name:?}: a name has 3 to {} lower-case letters, {words}, begins and ends with a letter \
-             or a digit, and is not an address. Give the name of one that is there.",
+            "{name:?} is not a possible name: a name has 3 to {} lower-case letters, {words}, \
+             begins and ends with a letter or a digit, and is not an address. Give the name of an \
+             existing one.",
             self.chars_max
         )))
     }

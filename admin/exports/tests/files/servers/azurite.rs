@@ -1,6 +1,6 @@
-//! Microsoft's emulator of Azure's storage.
+//! Microsoft's emulator of Azure's storage. Tests share it.
 
-use super::{ask, encoded, root, started, unescaped};
+use super::{ask, encoded, root, shared, unescaped};
 use crate::support::tagged;
 use crate::test_store::{CANARY, TestStore, fields};
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use object_store::client::HttpRequestBody;
 use reqwest::Client;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use tokio::process::{Child, Command};
+use std::sync::OnceLock;
 
 const ACCOUNT: &str = "devstoreaccount1";
 /// Key of the emulator, which is public.
@@ -21,37 +21,21 @@ const KEY: &str =
 /// Header without a meaning.
 const PLAIN: (&str, &str) = ("x-ms-client-request-id", "test");
 
+/// Container of a test's own.
 pub struct Azurite {
-    _server: Child,
-    _folder: tempfile::TempDir,
     client: Client,
+    container: String,
     url: String,
 }
 
 impl Azurite {
+    /// Creates the container; the first caller starts the server.
     pub async fn start() -> Self {
-        let program =
-            root().join("admin/exports/tests/npm/node_modules/azurite/dist/src/blob/main.js");
-        assert!(
-            program.exists(),
-            "azurite is not there: make test-setup installs it"
-        );
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new("node");
-        command.arg(program).current_dir(folder.path()).args([
-            "--blobHost",
-            "127.0.0.1",
-            "--blobPort",
-            "0",
-            "--inMemoryPersistence",
-            "--skipApiVersionCheck",
-            "--disableTelemetry",
-        ]);
-        let (server, port) = started(command, "listens on http://127.0.0.1:").await;
+        static PORT: OnceLock<u16> = OnceLock::new();
+        let port = PORT.get_or_init(serve);
         let azurite = Self {
-            _server: server,
-            _folder: folder,
             client: Guard::new(true).unwrap().http_client(),
+            container: shared::new_bucket(),
             url: format!("http://127.0.0.1:{port}/{ACCOUNT}"),
         };
         azurite
@@ -70,7 +54,7 @@ impl Azurite {
     ) -> Vec<u8> {
         let mut request = http::Request::builder()
             .method(method)
-            .uri(format!("{}/exports{path}", self.url))
+            .uri(format!("{}/{}{path}", self.url, self.container))
             .header("content-length", body.len().to_string())
             .header(header.0, header.1)
             .body(HttpRequestBody::empty())
@@ -100,7 +84,7 @@ impl TestStore for Azurite {
     }
 
     fn config(&self, prefix: &str) -> Map<String, Value> {
-        fields(json!({"container_name": "exports", "prefix": prefix}))
+        fields(json!({"container_name": self.container, "prefix": prefix}))
     }
 
     fn secrets(&self) -> BTreeMap<String, String> {
@@ -140,4 +124,23 @@ impl TestStore for Azurite {
         let path = format!("/{}", encoded(key));
         self.signed("DELETE", &path, PLAIN, b"").await;
     }
+}
+
+/// Starts the server, which keeps everything in memory; returns its port.
+fn serve() -> u16 {
+    let program = root().join("admin/exports/tests/npm/node_modules/azurite/dist/src/blob/main.js");
+    assert!(
+        program.exists(),
+        "azurite is not there: make test-setup installs it"
+    );
+    let mut command = shared::ending_with_us("node");
+    // It only looks whether its folder is there.
+    command.arg(program).current_dir(std::env::temp_dir());
+    command.args(["--blobHost", "127.0.0.1", "--blobPort", "0"]);
+    command.args([
+        "--inMemoryPersistence",
+        "--skipApiVersionCheck",
+        "--disableTelemetry",
+    ]);
+    shared::start(command, "listens on http://127.0.0.1:")
 }

@@ -4,6 +4,7 @@ pub mod azurite;
 pub mod gcs;
 pub mod moto;
 pub mod s3s;
+mod shared;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

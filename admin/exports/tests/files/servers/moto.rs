@@ -1,6 +1,6 @@
-//! S3 server in Python: it accepts any secret, and supports encryption.
+//! S3 server in Python: it accepts any secret, and supports encryption. Tests share it.
 
-use super::{ask, encoded, root, started, unescaped};
+use super::{ask, encoded, root, shared, unescaped};
 use crate::support::tagged;
 use crate::test_store::{CANARY, TestStore, fields};
 use async_trait::async_trait;
@@ -11,45 +11,39 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use tokio::process::{Child, Command};
 
 /// Any signature, as one is required.
 const SIGNATURE: &str = "AWS4-HMAC-SHA256 \
     Credential=canary/20261120/eu-central-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
+/// Bucket of a test's own.
 pub struct Moto {
-    _server: Child,
     client: Client,
+    bucket: String,
+    /// URL of the server.
     pub url: String,
 }
 
 impl Moto {
+    /// Creates the bucket; the first caller starts the server.
     pub async fn start() -> Self {
-        let mut command = Command::new(python());
-        // Its own program cannot choose a free port.
-        command.args([
-            "-c",
-            "from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])",
-        ]);
-        let (server, port) = started(command, "http://127.0.0.1:").await;
+        static PORT: OnceLock<u16> = OnceLock::new();
+        let port = PORT.get_or_init(serve);
         let moto = Self {
-            _server: server,
             client: Guard::new(true).unwrap().http_client(),
+            bucket: shared::new_bucket(),
             url: format!("http://127.0.0.1:{port}"),
         };
         let location = "<CreateBucketConfiguration><LocationConstraint>eu-central-1\
                         </LocationConstraint></CreateBucketConfiguration>";
-        ask(moto
-            .client
-            .put(format!("{}/exports", moto.url))
-            .body(location))
-        .await;
+        let url = format!("{}/{}", moto.url, moto.bucket);
+        ask(moto.client.put(url).body(location)).await;
         moto
     }
 
     /// Request for a path in the bucket.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let url = format!("{}/exports{path}", self.url);
+        let url = format!("{}/{}{path}", self.url, self.bucket);
         self.client
             .request(method, url)
             .header("authorization", SIGNATURE)
@@ -68,7 +62,7 @@ impl TestStore for Moto {
 
     fn config(&self, prefix: &str) -> Map<String, Value> {
         fields(json!({
-            "bucket_name": "exports", "region": "eu-central-1", "prefix": prefix,
+            "bucket_name": self.bucket, "region": "eu-central-1", "prefix": prefix,
             "endpoint_url": self.url,
         }))
     }
@@ -104,6 +98,17 @@ impl TestStore for Moto {
     async fn remove(&self, key: &str) {
         ask(self.request(Method::DELETE, &format!("/{}", encoded(key)))).await;
     }
+}
+
+/// Starts the server; returns its port.
+fn serve() -> u16 {
+    let mut command = shared::ending_with_us(python());
+    // Its own program cannot choose a free port.
+    command.args([
+        "-c",
+        "from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])",
+    ]);
+    shared::start(command, "http://127.0.0.1:")
 }
 
 /// Python of the tests' environment; the first caller creates it.

@@ -1,10 +1,10 @@
 //! Tests that planning a backfill delays neither windows by the clock nor other organizations.
 
 use super::slow_counts::SlowCounts;
-use super::test_env::{NOW, TestEnv, WINDOW, new_export};
+use super::test_env::{TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{Actor, DestinationType, ProjectId, RunStatus, UtcTime};
-use millrace_exports::{BackfillRange, Backfills, BatchExports, ExportPlace, ExportRuns};
+use millrace_catalog::{Actor, DestinationType, ProjectId, RunStatus};
+use millrace_exports::{BackfillRange, Backfills, BatchExports, ExportPlace};
 use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;
@@ -173,13 +173,7 @@ async fn a_backfill_of_an_unknown_model_fails_with_its_runs(database: TestDataba
     let export_id = env.export(json!({})).await.id;
     let to_plan = env.backfill(export_id, None, None).await;
     let planned = env.backfill(export_id, None, None).await;
-    let catalog = &env.catalog;
-    assert!(Backfills::new(catalog).plan(planned, 1).await.unwrap());
-    let window = (UtcTime(NOW.0 - WINDOW), UtcTime(NOW.0));
-    let begun = ExportRuns::new(catalog)
-        .begin_of_backfill(planned, window)
-        .await;
-    assert!(begun.unwrap().is_some());
+    env.begin_backfill(planned).await;
     let settings = json!({
         "interval": "every 5 minutes", "model": "Later", "hogql_query": null, "query_schema": null,
         "event_filters": {},

@@ -2,11 +2,12 @@
 //! the same files again.
 
 use super::arrivals;
-use super::test_env::{NOW, TestEnv, number};
+use super::test_env::{NOW, TestEnv};
 use flate2::read::MultiGzDecoder;
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{BatchExportRun, RunStatus, UtcTime};
 use millrace_exports::{Backfills, ExportInterval, ExportPlanner};
+use millrace_rows::testing::number_from_env;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::json;
@@ -38,7 +39,7 @@ const LATE_MAX: i64 = 12;
 async fn for_every_interval(database: TestDatabase, test: impl AsyncFn(TestEnv)) {
     let step = match database.is_sqlite() {
         true => 1,
-        false => usize::try_from(number("MILLRACE_INTERVAL_STEP", 3)).unwrap(),
+        false => number_from_env("MILLRACE_INTERVAL_STEP", 3),
     };
     for interval in INTERVALS.into_iter().step_by(step) {
         let database = TestDatabase::of(database.kind()).await;

@@ -3,10 +3,11 @@
 //! pages are measured in `bounds::pages` of the API's tests. A run may take as long as a try may:
 //! this is no test of speed.
 
-use super::test_env::{TestEnv, WINDOW, new_export, number};
+use super::test_env::{TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{BatchExportRun, CatalogLimits, DestinationType, ProjectId, RunStatus};
 use millrace_exports::ExportPlace;
+use millrace_rows::testing::number_from_env;
 use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;
@@ -32,7 +33,7 @@ async fn all_runs_of_a_full_organization_end_and_those_of_another_too(database: 
         columns.join(", ")
     ));
     let mut exports = Vec::new();
-    let count = number("MILLRACE_EXPORTS", EXPORTS);
+    let count = number_from_env("MILLRACE_EXPORTS", EXPORTS);
     assert!(count <= i64::try_from(CatalogLimits::default().batch_exports_max).unwrap());
     for _ in 0..count {
         exports.push(env.make_at(full, new.clone()).await);

@@ -19,12 +19,13 @@ mod test_env;
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{DestinationType, ProjectId, RunStatus};
 use millrace_exports::engine::{MinimumPace, Notice};
+use millrace_rows::testing::number_from_env;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 use slow_server::SlowServer;
 use std::time::Duration;
-use test_env::{TestEnv, WINDOW, new_export, number};
+use test_env::{TestEnv, WINDOW, new_export};
 
 on_both!(
     every_event_is_in_one_window_though_processes_die,
@@ -69,7 +70,7 @@ async fn every_event_is_in_one_window_though_processes_die(database: TestDatabas
     let export = env.export(json!({})).await;
     let mut random = StdRng::seed_from_u64(7);
     let (mut next, mut cut_off) = (0, 0);
-    let windows = number("MILLRACE_EXPORT_KILLS", 9);
+    let windows: i64 = number_from_env("MILLRACE_EXPORT_KILLS", 9);
     for window in 0..windows {
         let rows = arrivals(&env, &mut random, window, 40, &mut next);
         env.store(env.project_id, &rows).await;
@@ -153,7 +154,7 @@ async fn an_empty_backfill_has_a_reason(database: TestDatabase) {
     let _process = env.start();
     for (id, words) in [
         (young, "had arrived by"),
-        (later, "nothing that the export takes arrived from"),
+        (later, "no rows that the export selects arrived from"),
     ] {
         let ended = env.backfill_ended(export.id, id).await;
         let backfill = env.backfill_of(export.id, id).await;

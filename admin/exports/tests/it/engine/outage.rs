@@ -4,7 +4,7 @@ use super::gateway::{Gateway, Page};
 use super::test_env::{NOW, TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{DestinationType, ExportModel, RunStatus, UtcTime};
-use millrace_exports::{Backfills, BatchExports, ExportRuns};
+use millrace_exports::BatchExports;
 use millrace_persons::PersonStore;
 use serde_json::json;
 use std::time::Duration;
@@ -46,6 +46,14 @@ async fn assert_completes(env: &TestEnv, export_id: Uuid, count: usize) {
     }
 }
 
+/// Notes that persons are up to date at the end of the window after the start of the test.
+async fn note_persons(env: &TestEnv) {
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
+    let passed = UtcTime(NOW.0 + WINDOW);
+    let noted = PersonStore::new(&env.catalog).note_passed(&progress, passed);
+    noted.await.unwrap();
+}
+
 async fn exports_wait_while_clickhouse_is_away_and_use_up_no_try(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let events = [(1, -WINDOW, -WINDOW), (2, 0, 0)];
@@ -56,13 +64,7 @@ async fn exports_wait_while_clickhouse_is_away_and_use_up_no_try(database: TestD
     let of_query = env.make(new).await.id;
     // The backfill has its run already.
     let backfill_id = env.backfill(own, None, None).await;
-    let catalog = &env.catalog;
-    assert!(Backfills::new(catalog).plan(backfill_id, 1).await.unwrap());
-    let window = (UtcTime(NOW.0 - WINDOW), UtcTime(NOW.0));
-    let begun = ExportRuns::new(catalog)
-        .begin_of_backfill(backfill_id, window)
-        .await;
-    assert!(begun.unwrap().is_some());
+    env.begin_backfill(backfill_id).await;
     env.pass(WINDOW).await;
 
     let gateway = Gateway::start(&env.settings.url, AWAY).await;
@@ -82,7 +84,7 @@ async fn exports_wait_while_clickhouse_is_away_and_use_up_no_try(database: TestD
     let ended = env.backfill_ended(own, backfill_id).await;
     assert_eq!(ended, RunStatus::Completed);
     assert_eq!(env.exported(), [1, 2]);
-    assert_eq!(BatchExports::new(catalog).waiting().await.unwrap(), 0);
+    assert_eq!(BatchExports::new(&env.catalog).waiting().await.unwrap(), 0);
 }
 
 async fn an_export_waits_until_persons_are_up_to_date_and_uses_up_no_try(database: TestDatabase) {
@@ -95,10 +97,7 @@ async fn an_export_waits_until_persons_are_up_to_date_and_uses_up_no_try(databas
     let _process = env.start();
     env.until_tried(export_id, TRIES).await;
     assert_waits(&env, export_id).await;
-    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
-    let passed = UtcTime(NOW.0 + WINDOW);
-    let noted = PersonStore::new(&env.catalog).note_passed(&progress, passed);
-    noted.await.unwrap();
+    note_persons(&env).await;
     assert_completes(&env, export_id, 1).await;
 }
 
@@ -111,18 +110,10 @@ async fn a_backfill_of_persons_does_not_wait_for_a_start_in_the_future(database:
     new.start_at = Some(UtcTime(NOW.0 + 1_000 * WINDOW));
     let export_id = env.make(new).await.id;
     env.pass(WINDOW).await;
-    let catalog = &env.catalog;
-    let progress = PersonStore::new(catalog).progress().await.unwrap();
-    let noted = PersonStore::new(catalog).note_passed(&progress, UtcTime(NOW.0 + WINDOW));
-    noted.await.unwrap();
+    note_persons(&env).await;
     // There are no persons by which a planner would find a window.
     let backfill_id = env.backfill(export_id, None, None).await;
-    assert!(Backfills::new(catalog).plan(backfill_id, 1).await.unwrap());
-    let window = (UtcTime(NOW.0 - WINDOW), UtcTime(NOW.0));
-    let begun = ExportRuns::new(catalog)
-        .begin_of_backfill(backfill_id, window)
-        .await;
-    assert!(begun.unwrap().is_some());
+    env.begin_backfill(backfill_id).await;
     let _process = env.start();
     assert_completes(&env, export_id, 1).await;
     let ended = env.backfill_ended(export_id, backfill_id).await;

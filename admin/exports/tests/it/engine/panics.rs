@@ -114,7 +114,7 @@ async fn a_run_that_panics_is_given_up_after_its_tries_and_others_are_made(datab
             "{step}: {run:?}"
         );
         let error = run.latest_error.as_deref().unwrap_or_default();
-        assert!(error.contains("error of its own"), "{step}: {error}");
+        assert!(error.contains("because of a bug"), "{step}: {error}");
     }
     let notices = env.until_notified().await;
     assert!(

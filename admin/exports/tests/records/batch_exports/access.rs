@@ -20,22 +20,15 @@ struct BusyExport {
 }
 
 async fn busy(env: &TestEnv) -> BusyExport {
-    let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
     let export = env.made().await;
     let new = NewRun {
         backfill_id: None,
         data_interval_start: None,
         data_interval_end: UtcTime(1),
     };
-    let run = ExportRuns::new(catalog)
-        .begin(export.id, new)
-        .await
-        .unwrap();
-    let range = BackfillRange::default();
-    let backfill = Backfills::new(catalog).start(actor, env.place(), export.id, range);
     BusyExport {
-        run_id: run.id,
-        backfill_id: backfill.await.unwrap().id,
+        run_id: env.begin_run(export.id, new).await,
+        backfill_id: env.backfill(export.id).await,
         export,
     }
 }

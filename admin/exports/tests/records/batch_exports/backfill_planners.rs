@@ -5,7 +5,7 @@ use super::claims::{LONG, claim, record};
 use super::{HOUR, TestEnv};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{BatchExportBackfill, RunStatus, UtcTime};
-use millrace_exports::{BackfillRange, Backfills, ExportRuns};
+use millrace_exports::{Backfills, ExportRuns};
 use uuid::Uuid;
 
 on_both!(
@@ -16,10 +16,8 @@ on_both!(
 
 /// Creates an export with a backfill; answers the ids of both.
 async fn asked(env: &TestEnv) -> (Uuid, Uuid) {
-    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let export_id = env.made().await.id;
-    let asked = Backfills::new(catalog).start(actor, place, export_id, BackfillRange::default());
-    (export_id, asked.await.unwrap().id)
+    (export_id, env.backfill(export_id).await)
 }
 
 async fn read(env: &TestEnv, export_id: Uuid, id: Uuid) -> BatchExportBackfill {

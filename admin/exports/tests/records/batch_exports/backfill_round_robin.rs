@@ -1,12 +1,11 @@
 //! Fairness of backfills: those of one organization cost another one no turn.
 
-use super::{COMMAND_LINE, HOUR, TestEnv, blame, new_export};
+use super::{COMMAND_LINE, HOUR, TestEnv, blame};
 use millrace_catalog::limits::{OPEN_BACKFILLS_MAX, OPEN_BACKFILLS_OF_ORGANIZATION_MAX};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{BatchExportBackfill, ChangeError, UtcTime};
 use millrace_exports::{
-    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, Backfills, BatchExports, ExportRuns,
-    ExportWriter,
+    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, Backfills, ExportRuns,
 };
 use millrace_organizations::testing::fixture::NOW;
 use uuid::Uuid;
@@ -27,15 +26,7 @@ async fn ask(env: &TestEnv, export_id: Uuid) -> Result<BatchExportBackfill, Chan
 
 async fn foreign(env: &TestEnv) -> Uuid {
     let catalog = &env.fixture.catalog;
-    let writer = ExportWriter {
-        actor: &COMMAND_LINE,
-        place: env.foreign_place(),
-        ..env.writer()
-    };
-    let export = BatchExports::new(catalog)
-        .create(writer, new_export())
-        .await;
-    let (id, range) = (export.unwrap().export.id, BackfillRange::default());
+    let (id, range) = (env.foreign_export().await.id, BackfillRange::default());
     let asked = Backfills::new(catalog).start(&COMMAND_LINE, env.foreign_place(), id, range);
     asked.await.unwrap().id
 }

@@ -1,12 +1,12 @@
 //! Claims of runs, records under them, and the lease of the leader.
 
-use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
+use super::{COMMAND_LINE, HOUR, TestEnv};
 use millrace_catalog::leases::EXPORTS_LEASE;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase, holding};
 use millrace_catalog::{RunStatus, UtcTime};
 use millrace_exports::{
-    BackfillRange, Backfills, BatchExports, ClaimedRun, ExportRuns, ExportWriter, NewRun,
-    RunFilter, RunOutcome, RunProgress, RunRoundRobin,
+    BackfillRange, Backfills, BatchExports, ClaimedRun, ExportRuns, NewRun, RunFilter, RunOutcome,
+    RunProgress, RunRoundRobin,
 };
 use millrace_organizations::testing::fixture::{ALL, NOW};
 use std::time::Duration;
@@ -46,11 +46,7 @@ pub async fn begun(env: &TestEnv, export_id: Uuid, backfill_id: Option<Uuid>, nu
         data_interval_start: Some(UtcTime(NOW.0 + number * HOUR)),
         data_interval_end: UtcTime(NOW.0 + (number + 1) * HOUR),
     };
-    let catalog = &env.fixture.catalog;
-    ExportRuns::new(catalog)
-        .begin(export_id, window)
-        .await
-        .unwrap();
+    env.begin_run(export_id, window).await;
 }
 
 pub async fn claim(env: &TestEnv, time: Duration) -> Option<ClaimedRun> {
@@ -143,10 +139,8 @@ async fn one_run_of_an_export_is_claimed_at_a_time(database: TestDatabase) {
 
 async fn runs_by_the_clock_go_before_those_of_backfills(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
-    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let export_id = env.made().await.id;
-    let backfill = Backfills::new(catalog).start(actor, place, export_id, BackfillRange::default());
-    let backfill = backfill.await.unwrap().id;
+    let backfill = env.backfill(export_id).await;
     begun(&env, export_id, Some(backfill), 0).await;
     begun(&env, export_id, None, 0).await;
     let claimed = claim(&env, LONG).await.unwrap();
@@ -226,10 +220,8 @@ async fn ten_failed_runs_in_a_row_pause_an_export(database: TestDatabase) {
 
 async fn failed_runs_of_backfills_with_unknown_settings_pause_no_export(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
-    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let export_id = env.made().await.id;
-    let backfill = Backfills::new(catalog).start(actor, place, export_id, BackfillRange::default());
-    let backfill = backfill.await.unwrap().id;
+    let backfill = env.backfill(export_id).await;
     database
         .execute("UPDATE batch_export_backfills SET asked_for = '{}'")
         .await
@@ -313,13 +305,7 @@ async fn hostile_and_other(env: &TestEnv) {
         }
     }
     let catalog = &env.fixture.catalog;
-    let there = ExportWriter {
-        actor: &COMMAND_LINE,
-        place: env.foreign_place(),
-        ..env.writer()
-    };
-    let made = BatchExports::new(catalog).create(there, new_export());
-    let export_id = made.await.unwrap().export.id;
+    let export_id = env.foreign_export().await.id;
     let asked = Backfills::new(catalog).start(
         &COMMAND_LINE,
         env.foreign_place(),

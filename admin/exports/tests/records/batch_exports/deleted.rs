@@ -1,13 +1,12 @@
 //! Runs, backfills and lines of deleted exports, which follow piece by piece.
 
 use super::claims::claim;
-use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, new_export};
+use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{BatchExport, Catalog, Cleanup, LogLevel, RunStatus, UtcTime};
+use millrace_catalog::{Catalog, Cleanup, LogLevel, RunStatus, UtcTime};
 use millrace_exports::{
-    BackfillRange, BackfillRoundRobin, Backfills, BatchExports, ExportLogFilter, ExportLogs,
-    ExportPlanner, ExportRuns, ExportWriter, NewExportLog, NewRun, RunFilter, RunOutcome,
-    RunProgress,
+    BackfillRoundRobin, Backfills, BatchExports, ExportLogFilter, ExportLogs, ExportPlanner,
+    ExportRuns, NewExportLog, NewRun, RunFilter, RunOutcome, RunProgress,
 };
 use millrace_organizations::testing::fixture::{ALL, NOW};
 use millrace_organizations::{Organizations, Projects};
@@ -31,17 +30,10 @@ const TABLES: [&str; 3] = [
     "batch_export_backfills",
 ];
 
-fn literal(database: &TestDatabase, id: Uuid) -> String {
-    match database.is_sqlite() {
-        true => format!("x'{}'", id.simple()),
-        false => format!("'{id}'"),
-    }
-}
-
 /// Gives an export a number of ended runs, each with a line, and as many lines of its own.
 async fn fill(database: &TestDatabase, export_id: Uuid, rows: u64) {
     let (numbers, id) = (numbers(u32::try_from(rows).unwrap()), random_uuid(database));
-    let export = literal(database, export_id);
+    let export = database.uuid_literal(export_id);
     for statement in [
         format!(
             "INSERT INTO batch_export_runs (id, batch_export_id, ordinal, status, data_interval_end, \
@@ -68,7 +60,7 @@ async fn fill(database: &TestDatabase, export_id: Uuid, rows: u64) {
 }
 
 async fn rows_of(database: &TestDatabase, export_id: Uuid) -> u64 {
-    let (export, mut rows) = (literal(database, export_id), 0);
+    let (export, mut rows) = (database.uuid_literal(export_id), 0);
     for table in TABLES {
         let sql =
             format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table} WHERE batch_export_id = {export}");
@@ -94,16 +86,6 @@ async fn delete(env: &TestEnv, id: Uuid) {
     let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
     let deleted = BatchExports::new(catalog).delete(actor, env.place(), id);
     deleted.await.unwrap();
-}
-
-async fn foreign(env: &TestEnv) -> BatchExport {
-    let writer = ExportWriter {
-        actor: &COMMAND_LINE,
-        place: env.foreign_place(),
-        ..env.writer()
-    };
-    let made = BatchExports::new(&env.fixture.catalog).create(writer, new_export());
-    made.await.unwrap().export
 }
 
 async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database: TestDatabase) {
@@ -153,11 +135,10 @@ async fn a_deleted_export_is_gone_at_once_and_its_runs_follow_in_pieces(database
 
 async fn nobody_claims_plans_or_counts_runs_of_a_deleted_export(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
-    let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
+    let catalog = &env.fixture.catalog;
     let (planner, runs) = (ExportPlanner::new(catalog), ExportRuns::new(catalog));
     let id = env.made().await.id;
-    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
-    let backfill = asked.await.unwrap().id;
+    let backfill = env.backfill(id).await;
     for (number, backfill_id) in [(0, None), (1, None), (0, Some(backfill))] {
         super::claims::begun(&env, id, backfill_id, number).await;
     }
@@ -223,7 +204,7 @@ async fn exports_are_deleted_with_their_project_and_their_organization_in_pieces
 ) {
     let env = TestEnv::open(&database).await;
     let (catalog, fixture) = (&env.fixture.catalog, &env.fixture);
-    let (own, other) = (env.made().await, foreign(&env).await);
+    let (own, other) = (env.made().await, env.foreign_export().await);
     for id in [own.id, other.id] {
         fill(&database, id, 2_500).await;
     }
@@ -295,8 +276,8 @@ async fn exports_from_before_the_upgrade_are_kept_and_can_be_deleted(database: T
     old.close().await.unwrap();
     let id = Uuid::from_u128(0x0190_f5fe_4e1a_7c3f_8a1b_2c3d_4e5f_6071);
     let (own, run) = (
-        literal(&database, id),
-        literal(&database, Uuid::from_u128(7)),
+        database.uuid_literal(id),
+        database.uuid_literal(Uuid::from_u128(7)),
     );
     for row in rows_of_before(&own, &run) {
         database.execute(&row).await.unwrap();

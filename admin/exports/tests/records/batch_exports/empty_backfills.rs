@@ -1,10 +1,10 @@
 //! Backfills that ended without runs: they keep no settings, and of many the oldest is deleted.
 
-use super::{HOUR, TestEnv};
+use super::{HOUR, TestEnv, hourly_run};
 use millrace_catalog::UtcTime;
 use millrace_catalog::limits::EMPTY_BACKFILLS_MAX;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_exports::{BackfillRange, Backfills, ExportRuns, NewRun};
+use millrace_exports::{BackfillRange, Backfills};
 use millrace_organizations::testing::fixture::{ALL, NOW};
 use uuid::Uuid;
 
@@ -53,15 +53,7 @@ async fn only_backfills_with_runs_keep_their_settings(database: TestDatabase) {
             "failed" => assert!(Backfills::new(catalog).fail(id, why).await.unwrap()),
             "cancelled with a run" => {
                 assert!(Backfills::new(catalog).plan(id, 2).await.unwrap());
-                let new = NewRun {
-                    backfill_id: Some(id),
-                    data_interval_start: Some(UtcTime(0)),
-                    data_interval_end: UtcTime(HOUR),
-                };
-                ExportRuns::new(catalog)
-                    .begin(export_id, new)
-                    .await
-                    .unwrap();
+                env.begin_run(export_id, hourly_run(0, Some(id))).await;
             }
             _ => {}
         }

@@ -5,7 +5,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{ChangeError, RunStatus, UtcTime};
 use millrace_exports::{
     BackfillRange, Backfills, BatchExportChange, BatchExports, ExportLogFilter, ExportLogs,
-    ExportPlanner, ExportRuns, ExportWriter, NewBatchExport, NewRun, set_features,
+    ExportPlanner, ExportRuns, NewBatchExport, NewRun, set_features,
 };
 use millrace_organizations::testing::fixture::{ALL, NOW};
 
@@ -34,18 +34,8 @@ async fn exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so(
         ..new_export()
     };
     let paused = env.make(paused).await.unwrap();
-    let foreign = ExportWriter {
-        actor: &COMMAND_LINE,
-        place: env.foreign_place(),
-        ..env.writer()
-    };
-    let foreign = BatchExports::new(catalog)
-        .create(foreign, new_export())
-        .await;
-    let foreign = foreign.unwrap().export;
-    let range = BackfillRange::default();
-    let backfill = Backfills::new(catalog).start(actor, place, paused.id, range);
-    let backfill = backfill.await.unwrap();
+    let foreign = env.foreign_export().await;
+    let backfill = env.backfill(paused.id).await;
     let seen = |id| async move {
         BatchExports::new(catalog)
             .get(place, id)
@@ -64,7 +54,7 @@ async fn exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so(
     let same = seen(paused.id).await.export;
     assert_eq!(same.last_paused_at, paused.last_paused_at, "before");
     let found = Backfills::new(catalog)
-        .get(place, paused.id, backfill.id)
+        .get(place, paused.id, backfill)
         .await;
     assert_eq!(found.unwrap().unwrap().status, RunStatus::Cancelled);
     let filter = ExportLogFilter::default();
@@ -114,18 +104,10 @@ async fn requests_admitted_before_the_feature_was_removed_change_nothing_after_i
         data_interval_start: Some(UtcTime(NOW.0 + hour * HOUR)),
         data_interval_end: UtcTime(NOW.0 + (hour + 1) * HOUR),
     };
-    let ended = ExportRuns::new(catalog)
-        .begin(id, window(0))
-        .await
-        .unwrap()
-        .id;
+    let ended = env.begin_run(id, window(0)).await;
     let cancelled = ExportRuns::new(catalog).cancel(actor, place, id, ended);
     cancelled.await.unwrap();
-    let open = ExportRuns::new(catalog)
-        .begin(id, window(1))
-        .await
-        .unwrap()
-        .id;
+    let open = env.begin_run(id, window(1)).await;
     switch(&env, &[], &["data_pipelines"]).await;
 
     let unpaused = BatchExportChange {

@@ -21,15 +21,11 @@ static SYSTEM: Actor = Actor::command_line();
 /// Writes an export to files as the version before wrote it.
 async fn written(database: &TestDatabase, organization: Uuid, project_id: i64, path: &str) -> Uuid {
     let id = Uuid::now_v7();
-    let literal = |id: Uuid| {
-        if database.is_sqlite() {
-            format!("x'{}'", id.simple())
-        } else {
-            format!("'{id}'")
-        }
-    };
     let config = json!({"path": path});
-    let (id_text, organization) = (literal(id), literal(organization));
+    let (id_text, organization) = (
+        database.uuid_literal(id),
+        database.uuid_literal(organization),
+    );
     let row = format!(
         "INSERT INTO batch_exports (id, organization_id, team_id, name, model, destination_type, \
          destination_config, destination_secrets, interval, paused, runs_count, created_at, \

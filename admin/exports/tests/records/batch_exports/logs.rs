@@ -33,11 +33,7 @@ async fn talkative(env: &TestEnv) -> (Uuid, Uuid) {
         data_interval_start: None,
         data_interval_end: UtcTime(1),
     };
-    let run_id = ExportRuns::new(catalog)
-        .begin(export_id, new)
-        .await
-        .unwrap()
-        .id;
+    let run_id = env.begin_run(export_id, new).await;
     for line in [
         line(LogLevel::Debug, "one"),
         line(LogLevel::Info, "Two 50%_"),

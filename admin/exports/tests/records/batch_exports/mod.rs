@@ -22,10 +22,11 @@ mod unknown_values;
 mod wrong_interval;
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, BatchExport, ChangeError, DestinationType};
+use millrace_catalog::{Actor, BatchExport, ChangeError, DestinationType, UtcTime};
 use millrace_exports::{
-    BackfillRoundRobin, Backfills, BatchExports, DestinationChange, DestinationLimits, ExportPlace,
-    ExportWriter, NewBatchExport, OpenBackfill, SecretKey,
+    BackfillRange, BackfillRoundRobin, Backfills, BatchExports, DestinationChange,
+    DestinationLimits, ExportPlace, ExportRuns, ExportWriter, NewBatchExport, NewRun, OpenBackfill,
+    SecretKey,
 };
 use millrace_organizations::testing::fixture::Fixture;
 use serde_json::{Value, json};
@@ -91,6 +92,31 @@ impl TestEnv {
         self.make(new_export()).await.unwrap()
     }
 
+    /// Creates an export of the other organization.
+    async fn foreign_export(&self) -> BatchExport {
+        let writer = ExportWriter {
+            actor: &COMMAND_LINE,
+            place: self.foreign_place(),
+            ..self.writer()
+        };
+        let made = BatchExports::new(&self.fixture.catalog).create(writer, new_export());
+        made.await.unwrap().export
+    }
+
+    /// Starts a backfill of everything; returns its id.
+    async fn backfill(&self, export_id: Uuid) -> Uuid {
+        let (catalog, actor) = (&self.fixture.catalog, &self.fixture.actor);
+        let range = BackfillRange::default();
+        let started = Backfills::new(catalog).start(actor, self.place(), export_id, range);
+        started.await.unwrap().id
+    }
+
+    /// Begins a run of an export; returns its id.
+    async fn begin_run(&self, export_id: Uuid, new: NewRun) -> Uuid {
+        let begun = ExportRuns::new(&self.fixture.catalog).begin(export_id, new);
+        begun.await.unwrap().id
+    }
+
     /// Backfills to plan, in turn.
     async fn backfills_to_plan(&self) -> Vec<OpenBackfill> {
         let (mut round_robin, mut found) = (BackfillRoundRobin::default(), Vec::new());
@@ -106,6 +132,15 @@ impl TestEnv {
             round_robin.mark_served(&next);
             found.push(next);
         }
+    }
+}
+
+/// Run of the nth hour since 1970, of a backfill or by the clock.
+fn hourly_run(number: i64, backfill_id: Option<Uuid>) -> NewRun {
+    NewRun {
+        backfill_id,
+        data_interval_start: Some(UtcTime(number * HOUR)),
+        data_interval_end: UtcTime((number + 1) * HOUR),
     }
 }
 

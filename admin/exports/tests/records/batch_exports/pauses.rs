@@ -7,8 +7,7 @@ use super::{HOUR, TestEnv, new_export};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{RunStatus, UtcTime};
 use millrace_exports::{
-    BackfillRange, Backfills, BatchExportChange, BatchExports, ExportPlanner, ExportRuns,
-    NewBatchExport,
+    Backfills, BatchExportChange, BatchExports, ExportPlanner, ExportRuns, NewBatchExport,
 };
 use millrace_organizations::testing::fixture::NOW;
 use uuid::Uuid;
@@ -27,8 +26,7 @@ async fn a_pause_by_hand_leaves_backfills_alone(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let id = env.made().await.id;
-    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
-    let backfill = asked.await.unwrap().id;
+    let backfill = env.backfill(id).await;
     BatchExports::new(catalog)
         .pause(actor, place, id)
         .await
@@ -54,8 +52,7 @@ async fn a_paused_export_can_be_backfilled(database: TestDatabase) {
         .pause(actor, place, id)
         .await
         .unwrap();
-    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
-    let backfill = asked.await.unwrap().id;
+    let backfill = env.backfill(id).await;
     assert_eq!(env.backfills_to_plan().await.len(), 1);
     assert!(Backfills::new(catalog).plan(backfill, 1).await.unwrap());
     let window = (UtcTime(NOW.0 - HOUR), NOW.into());
@@ -135,8 +132,7 @@ async fn a_backfill_of_a_pause_begins_where_windows_by_the_clock_end(database: T
     let open = env.backfills_to_plan().await;
     assert_eq!(open.len(), 1);
     assert_eq!(open[0].windows_from, Some(at(2, 0)));
-    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
-    let by_hand = asked.await.unwrap().id;
+    let by_hand = env.backfill(id).await;
     let open = env.backfills_to_plan().await;
     let by_hand = open.iter().find(|open| open.backfill.id == by_hand);
     assert_eq!(by_hand.unwrap().windows_from, None);

@@ -1,14 +1,14 @@
 //! Windows by the clock: those that come next, and those that are skipped.
 
 use super::claims::{LONG, claim, record};
-use super::{COMMAND_LINE, HOUR, TestEnv, new_export};
+use super::{HOUR, TestEnv, new_export};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase, holding};
 use millrace_catalog::{
     BatchExportRun, NodeStarts, Nodes, Published, RunStatus, UtcTime, Watermarks,
 };
 use millrace_exports::{
-    BackfillRange, Backfills, BatchExportChange, BatchExports, ExportPlanner, ExportRuns,
-    ExportWriter, NewBatchExport, RunFilter, RunOrder, RunRoundRobin,
+    BatchExportChange, BatchExports, ExportPlanner, ExportRuns, NewBatchExport, RunFilter,
+    RunOrder, RunRoundRobin,
 };
 use millrace_organizations::testing::fixture::{ALL, NOW};
 use std::time::Duration;
@@ -295,15 +295,7 @@ async fn organizations_take_turns_with_the_exports_that_are_due(database: TestDa
     assert_eq!(plan(&env, at(0, 59)).await, 0);
     assert_eq!(plan(&env, at(0, 59)).await, 0);
     env.fixture.pass_micros(HOUR);
-    let writer = ExportWriter {
-        actor: &COMMAND_LINE,
-        place: env.foreign_place(),
-        ..env.writer()
-    };
-    let other = BatchExports::new(catalog)
-        .create(writer, new_export())
-        .await;
-    let other = other.unwrap().export.id;
+    let other = env.foreign_export().await.id;
     assert_eq!(plan(&env, at(0, 59)).await, 0);
     assert_eq!(plan(&env, at(2, 0)).await, 2 * 99 + 1);
     let found = BatchExports::new(catalog)
@@ -373,10 +365,7 @@ async fn there_is_work_while_something_is_due(database: TestDatabase) {
     assert!(!work().await, "it is claimed");
     record(&env, &claimed, RunStatus::Completed).await;
     assert!(!work().await, "it is made");
-    let (actor, place) = (&env.fixture.actor, env.place());
-    let range = BackfillRange::default();
-    let asked = Backfills::new(catalog).start(actor, place, export_id, range);
-    asked.await.unwrap();
+    env.backfill(export_id).await;
     assert!(!work().await, "backfills are planned apart");
     assert_eq!(env.backfills_to_plan().await.len(), 1);
 }

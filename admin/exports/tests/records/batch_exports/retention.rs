@@ -5,8 +5,8 @@ use super::{HOUR, TestEnv};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{BatchExportRun, LogLevel, RunStatus, UtcTime};
 use millrace_exports::{
-    BackfillRange, Backfills, BatchExports, ExportLogFilter, ExportLogs, ExportPlanner, ExportRuns,
-    NewExportLog, RunFilter, RunOrder,
+    Backfills, BatchExports, ExportLogFilter, ExportLogs, ExportPlanner, ExportRuns, NewExportLog,
+    RunFilter, RunOrder,
 };
 use millrace_organizations::testing::fixture::{ALL, NOW};
 use std::time::Duration;
@@ -141,8 +141,7 @@ async fn runs_of_an_open_backfill_stay_and_an_ended_backfill_is_pruned_with_them
     let env = TestEnv::open(&database).await;
     let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
     let id = env.made().await.id;
-    let asked = Backfills::new(catalog).start(actor, place, id, BackfillRange::default());
-    let backfill = asked.await.unwrap().id;
+    let backfill = env.backfill(id).await;
     Backfills::new(catalog).plan(backfill, 3).await.unwrap();
     ended(&env, id, Some(backfill), &[RunStatus::Completed; 2]).await;
     ended(&env, id, None, &[RunStatus::Completed; 10]).await;

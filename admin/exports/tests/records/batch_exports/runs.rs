@@ -1,13 +1,13 @@
 //! Runs: created and recorded by the process that makes them, retried and cancelled by people.
 
-use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, blame};
+use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, blame, hourly_run};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, BatchExportRun, ChangeError, PageRequest, RunStatus, UtcTime,
 };
 use millrace_exports::{
-    BackfillRange, Backfills, BatchExports, ExportRuns, NewRun, RunFilter, RunOrder, RunOutcome,
-    RunProgress, RunRoundRobin, TAKE_BACK_MAX,
+    Backfills, BatchExports, ExportRuns, NewRun, RunFilter, RunOrder, RunOutcome, RunProgress,
+    RunRoundRobin, TAKE_BACK_MAX,
 };
 use millrace_organizations::testing::fixture::ALL;
 use std::time::Duration;
@@ -24,14 +24,6 @@ on_both!(
     runs_that_begin_together_are_numbered_without_gaps,
 );
 
-fn window(number: i64) -> NewRun {
-    NewRun {
-        backfill_id: None,
-        data_interval_start: Some(UtcTime(number * HOUR)),
-        data_interval_end: UtcTime((number + 1) * HOUR),
-    }
-}
-
 fn progress(status: RunStatus) -> RunProgress {
     RunProgress {
         status,
@@ -45,7 +37,7 @@ fn progress(status: RunStatus) -> RunProgress {
 }
 
 async fn begun(env: &TestEnv, export_id: Uuid, number: i64) -> BatchExportRun {
-    let run = ExportRuns::new(&env.fixture.catalog).begin(export_id, window(number));
+    let run = ExportRuns::new(&env.fixture.catalog).begin(export_id, hourly_run(number, None));
     run.await.unwrap()
 }
 
@@ -90,7 +82,7 @@ async fn a_run_is_recorded_until_it_ends(database: TestDatabase) {
         assert_eq!(recorded.unwrap(), RunOutcome::Lost);
     }
     let gone = ExportRuns::new(catalog)
-        .begin(Uuid::now_v7(), window(1))
+        .begin(Uuid::now_v7(), hourly_run(1, None))
         .await;
     assert!(matches!(gone, Err(ChangeError::NotFound { .. })));
 }
@@ -296,17 +288,9 @@ async fn a_cancelled_run_holds_its_export_until_its_rows_are_taken_back(database
         let env = TestEnv::open(&database).await;
         let (catalog, actor, place) = (&env.fixture.catalog, &env.fixture.actor, env.place());
         let export_id = env.made().await.id;
-        let range = BackfillRange::default();
-        let asked = Backfills::new(catalog).start(actor, place, export_id, range);
-        let backfill_id = asked.await.unwrap().id;
-        let new = NewRun {
-            backfill_id: is_backfill.then_some(backfill_id),
-            ..window(1)
-        };
-        ExportRuns::new(catalog)
-            .begin(export_id, new)
-            .await
-            .unwrap();
+        let backfill_id = env.backfill(export_id).await;
+        let new = hourly_run(1, is_backfill.then_some(backfill_id));
+        env.begin_run(export_id, new).await;
         let run = claimed(&env).await.unwrap();
         if is_backfill {
             let cancelled = Backfills::new(catalog).cancel(actor, place, export_id, backfill_id);
@@ -388,7 +372,7 @@ async fn runs_that_begin_together_are_numbered_without_gaps(database: TestDataba
             let catalog = catalog.clone();
             tokio::spawn(async move {
                 ExportRuns::new(&catalog)
-                    .begin(export_id, window(number))
+                    .begin(export_id, hourly_run(number, None))
                     .await
             })
         })
@@ -406,22 +390,17 @@ async fn latest_runs_of_an_export_equal_its_run_rows(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let (catalog, place) = (&env.fixture.catalog, env.place());
     let export_id = env.made().await.id;
-    let (actor, range) = (&env.fixture.actor, BackfillRange::default());
-    let backfill = Backfills::new(catalog).start(actor, place, export_id, range);
     let new = NewRun {
-        backfill_id: Some(backfill.await.unwrap().id),
+        backfill_id: Some(env.backfill(export_id).await),
         data_interval_start: None,
         data_interval_end: UtcTime(i64::MAX),
     };
-    let run = ExportRuns::new(catalog)
-        .begin(export_id, new)
-        .await
-        .unwrap();
+    let run_id = env.begin_run(export_id, new).await;
     let told = RunProgress {
         latest_error: Some("\"no\",\n\\ é\u{1}🚰".to_owned()),
         ..progress(RunStatus::FailedRetryable)
     };
-    let recorded = ExportRuns::new(catalog).record(run.id, UNCLAIMED, told, Duration::ZERO);
+    let recorded = ExportRuns::new(catalog).record(run_id, UNCLAIMED, told, Duration::ZERO);
     recorded.await.unwrap();
     let bare = begun(&env, export_id, 2).await;
     let shown = BatchExports::new(catalog)

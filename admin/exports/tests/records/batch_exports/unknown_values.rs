@@ -1,12 +1,12 @@
 //! Exports, and their backfills, with values of a later version: they delay no other.
 
 use super::claims::{LONG, begun, claim, record};
-use super::{COMMAND_LINE, TestEnv, new_export};
+use super::{COMMAND_LINE, TestEnv};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{RunStatus, UtcTime};
 use millrace_exports::{
-    BackfillRange, Backfills, BatchExports, ExportPlanner, ExportRuns, ExportWriter, RunOutcome,
-    RunRoundRobin, UnknownExportValue, set_features,
+    BatchExports, ExportPlanner, ExportRuns, RunOutcome, RunRoundRobin, UnknownExportValue,
+    set_features,
 };
 use millrace_organizations::testing::fixture::{ALL, NOW};
 use uuid::Uuid;
@@ -22,13 +22,6 @@ on_both!(
 /// An hour after the creation of the exports.
 const LATER: UtcTime = UtcTime(NOW.0 + super::HOUR);
 
-async fn backfill(env: &TestEnv, export_id: Uuid) -> Uuid {
-    let (catalog, actor) = (&env.fixture.catalog, &env.fixture.actor);
-    let range = BackfillRange::default();
-    let asked = Backfills::new(catalog).start(actor, env.place(), export_id, range);
-    asked.await.unwrap().id
-}
-
 async fn an_export_of_an_unknown_model_or_type_delays_no_other(database: TestDatabase) {
     for field in ["model", "destination_type"] {
         let database = TestDatabase::of(database.kind()).await;
@@ -43,12 +36,12 @@ async fn an_export_of_an_unknown_model_or_type_delays_no_other(database: TestDat
                 .unwrap(),
             1
         );
-        backfill(&env, unknown).await;
+        env.backfill(unknown).await;
         let spoil = format!("UPDATE batch_exports SET {field} = 'Later', next_window_end = NULL");
         database.execute(&spoil).await.unwrap();
 
         let known = env.made().await.id;
-        let its_backfill = backfill(&env, known).await;
+        let its_backfill = env.backfill(known).await;
         assert_eq!(
             ExportPlanner::new(catalog)
                 .plan_windows(LATER)
@@ -76,19 +69,11 @@ async fn a_run_that_cannot_be_claimed_delays_no_other_organization(database: Tes
     let env = TestEnv::open(&database).await;
     let catalog = &env.fixture.catalog;
     let export_id = env.made().await.id;
-    let backfill_id = backfill(&env, export_id).await;
+    let backfill_id = env.backfill(export_id).await;
     begun(&env, export_id, Some(backfill_id), 0).await;
     let spoil = "UPDATE batch_export_backfills SET status = 'Later'";
     database.execute(spoil).await.unwrap();
-    let writer = ExportWriter {
-        actor: &COMMAND_LINE,
-        place: env.foreign_place(),
-        ..env.writer()
-    };
-    let other = BatchExports::new(catalog)
-        .create(writer, new_export())
-        .await;
-    let other = other.unwrap().export.id;
+    let other = env.foreign_export().await.id;
     begun(&env, other, None, 0).await;
 
     let mut round_robin = RunRoundRobin::new(4);
@@ -108,7 +93,7 @@ async fn an_export_of_an_unknown_model_stops_neither_lists_nor_rotations_nor_pau
     let env = TestEnv::open(&database).await;
     let (catalog, place) = (&env.fixture.catalog, env.place());
     let unknown = env.made().await.id;
-    backfill(&env, unknown).await;
+    env.backfill(unknown).await;
     let spoil = "UPDATE batch_exports SET model = 'Later'";
     database.execute(spoil).await.unwrap();
     let known = env.made().await.id;
@@ -153,7 +138,7 @@ async fn a_claimed_run_that_is_cancelled_with_an_unknown_model_holds_its_export(
     let env = TestEnv::open(&database).await;
     let catalog = &env.fixture.catalog;
     let export_id = env.made().await.id;
-    let backfill_id = backfill(&env, export_id).await;
+    let backfill_id = env.backfill(export_id).await;
     begun(&env, export_id, Some(backfill_id), 0).await;
     assert!(claim(&env, LONG).await.is_some());
     let spoil = "UPDATE batch_exports SET model = 'Later'";

@@ -180,7 +180,7 @@ async fn refusals_have_no_secret_in_them() {
             ExportErrorKind::Retryable,
             "stopped",
         ),
-        (200, json!({}), ExportErrorKind::Retryable, "not understood"),
+        (200, json!({}), ExportErrorKind::Retryable, "cannot be read"),
         (403, json!({}), ExportErrorKind::Permanent, "rights"),
         (404, json!({}), ExportErrorKind::Permanent, "not find"),
         (503, json!({}), ExportErrorKind::Retryable, "503"),

@@ -229,7 +229,7 @@ async fn refusals_have_no_secret_in_them() {
             202,
             json!({"statementHandle": "../x"}),
             Retryable,
-            "not understood",
+            "cannot be read",
         ),
     ];
     for (status, body, kind, sentence) in table {

@@ -5,6 +5,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, Cleanup};
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::{Organizations, PluginFamily, PluginFields, Plugins};
+use uuid::Uuid;
 
 on_both!(sources_of_deleted_plugins_follow_one_plugin_after_the_other,);
 on_both!(empty: sources_from_before_the_upgrade_are_kept_and_can_be_deleted);
@@ -69,10 +70,7 @@ async fn sources_of_deleted_plugins_follow_one_plugin_after_the_other(database: 
 async fn sources_from_before_the_upgrade_are_kept_and_can_be_deleted(database: TestDatabase) {
     let old = database.open_before("m0045_deleted_plugins").await.unwrap();
     old.close().await.unwrap();
-    let organization = match database.is_sqlite() {
-        true => "x'0190f5fe4e1a7c3f8a1b2c3d4e5f6071'",
-        false => "'0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071'",
-    };
+    let organization = database.uuid_literal(Uuid::from_u128(1));
     for row in [
         format!(
             "INSERT INTO organizations (id, name, slug, created_at, updated_at, \

@@ -359,11 +359,7 @@ async fn configurations_that_earlier_versions_left_are_deleted_after_the_upgrade
         .await
         .unwrap();
     old.close().await.unwrap();
-    let id = |last: u8| match database.is_sqlite() {
-        true => format!("x'0190f5fe4e1a7c3f8a1b2c3d4e5f60{last:02}'"),
-        false => format!("'0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f60{last:02}'"),
-    };
-    let (owner, user) = (id(1), id(2));
+    let [owner, user] = [1, 2].map(|id| database.uuid_literal(Uuid::from_u128(id)));
     let organization = |id: &str, slug: &str| {
         format!(
             "INSERT INTO organizations (id, name, slug, created_at, updated_at, \

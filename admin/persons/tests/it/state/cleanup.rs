@@ -1,7 +1,7 @@
 //! Cleanup of deleted projects and organizations with persons, piece by piece.
 
 use millrace_catalog::leases::PERSONS_LEASE;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{Catalog, Cleanup, ProjectId, ProjectKeys};
 use millrace_organizations::testing::fixture::{ALL, Fixture};
 use millrace_organizations::{ActivityFilter, ActivityLog, Organizations, Projects};
@@ -24,10 +24,7 @@ const TABLES: [&str; 3] = ["persons", "person_distinct_ids", "groups"];
 
 /// Creates persons of a project, each with an id, a group, and a text of so many bytes.
 async fn fill(database: &TestDatabase, project_id: ProjectId, count: u64, bytes: usize) {
-    let id = match database.is_sqlite() {
-        true => "randomblob(16)",
-        false => "gen_random_uuid()",
-    };
+    let id = random_uuid(database);
     let text = "x".repeat(bytes);
     let numbers = format!(
         "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count})"
@@ -215,10 +212,7 @@ async fn a_deleted_organization_takes_its_projects_persons_and_its_log_along(
 async fn persons_from_before_the_upgrade_are_kept_and_can_be_deleted(database: TestDatabase) {
     let old = database.open_before("m0038_deletions").await.unwrap();
     old.close().await.unwrap();
-    let organization = match database.is_sqlite() {
-        true => "x'0190f5fe4e1a7c3f8a1b2c3d4e5f6071'",
-        false => "'0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071'",
-    };
+    let organization = database.uuid_literal(Uuid::from_u128(1));
     for row in [
         format!(
             "INSERT INTO organizations (id, name, slug, created_at, updated_at, \

@@ -149,7 +149,7 @@ fn is_listing(request: &Request) -> bool {
 
 /// A page of a listing is longer than [`PAGE_BYTES_MAX`].
 #[derive(Debug, thiserror::Error)]
-#[error("what the store lists has no end")]
+#[error("the list of the store has no end")]
 struct EndlessPage;
 
 /// Returns true for the metadata service, which gives a cloud's machines their credentials.

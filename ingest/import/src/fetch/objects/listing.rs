@@ -53,7 +53,8 @@ pub(super) async fn list(
     parts.sort_by(|one, other| one.from.cmp(&other.from));
     if parts.is_empty() && location.left_out().is_empty() {
         bail!(
-            "there is nothing below {}; check the prefix. All names that begin so are meant with * at its end",
+            "there is nothing below {}; check the prefix. To fetch all objects whose names begin \
+             with it, put * at its end",
             location.url
         );
     }

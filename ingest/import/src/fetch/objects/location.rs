@@ -115,7 +115,7 @@ impl ObjectLocation {
             bail!("{url} is not a prefix of an object store; {EXAMPLE}");
         };
         let Some(service) = StoreKind::of(scheme) else {
-            bail!("{scheme}:// is none of the object stores that are known; {EXAMPLE}");
+            bail!("{scheme}:// is not a known object store; {EXAMPLE}");
         };
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         let selection = match key.strip_suffix('*') {

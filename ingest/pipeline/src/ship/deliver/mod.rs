@@ -62,6 +62,8 @@ pub struct Delivery<'a, B> {
     /// Boot id of the server when the batch was recorded.
     pub boot_id: Option<Uuid>,
     pub in_doubt: bool,
+    /// True for a part of a halved batch: others of its table and month do not wait for it.
+    pub is_part: bool,
     pub history: FailureHistory,
     /// Numbers of batches that were stored in the meantime.
     pub stored_counts: &'a StoredCounts,
@@ -77,8 +79,13 @@ impl<B: Body> Delivery<'_, B> {
             DeliveryStage::KeptWhole => RetryBackoff::patient(),
         };
         let mut failures = Failures::before(self.stage);
+        let mut turn = None;
         let mut is_first = true;
         loop {
+            if turn.is_none() && !self.is_part {
+                let key = (self.insert_target, self.month);
+                turn = self.retries.turn(self.id, &mut failures, key).await;
+            }
             let permit = self.retries.permit(&failures).await;
             let tried = self.try_once(sink, is_first).await;
             drop(permit);

@@ -28,6 +28,7 @@ fn delivery<'a>(
         body,
         boot_id: None,
         in_doubt: false,
+        is_part: false,
         history: FailureHistory::default(),
         stored_counts,
         stage: DeliveryStage::First,
@@ -140,6 +141,65 @@ async fn each_change_of_reachability_of_a_failing_batch_is_reported() {
         reported.push(report.is_unreachable);
     }
     assert_eq!(reported, [true, false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_the_failing_batches_of_a_month_one_is_tried_until_it_is_through() {
+    let (began, an_hour) = (Instant::now(), Duration::from_secs(3_600));
+    let full = (InsertOutcome::NotStored, Some(252));
+    let (retries, mut reports) = Retries::new(4);
+    let (body, stored_counts) = (Vec::<Bytes>::new(), StoredCounts::default());
+    let months = [202_611, 202_611, 202_611, 202_612];
+    let batches = months.map(|month| {
+        let (sink, tries) = failing(full, Some(began + an_hour));
+        let of_month = Delivery {
+            month: Month(month),
+            ..delivery((&retries, &stored_counts), &body)
+        };
+        (of_month, sink, tries)
+    });
+    let tries = batches.each_ref().map(|(_, _, tries)| Arc::clone(tries));
+    let settled = batches.map(|(of_month, sink, _)| async move { of_month.settle(&sink).await });
+    let [first, second, third, other] = settled;
+    let watched = async {
+        tokio::time::sleep(an_hour - Duration::from_secs(1)).await;
+        let [mut of_month @ .., of_other] = tries.each_ref().map(|it| it.load(Ordering::Relaxed));
+        of_month.sort_unstable();
+        let [parked, also_parked, tried] = of_month;
+        assert_eq!([parked, also_parked], [1, 1], "after their first failure");
+        assert!(tried > 100 && of_other > 100, "{tried}, {of_other}");
+        let reported = std::iter::from_fn(|| reports.try_recv().ok());
+        assert_eq!(reported.count(), 4, "all count as failing");
+    };
+    let (first, second, third, other, ()) = tokio::join!(first, second, third, other, watched);
+    for settled in [first, second, third, other] {
+        assert!(matches!(settled, InsertResult::Stored), "{settled:?}");
+    }
+    let late = began.elapsed() - an_hour;
+    assert!(late < Duration::from_secs(20), "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_waits_for_no_turn_and_a_dropped_batch_gives_its_turn_back() {
+    let (retries, _reports) = Retries::new(4);
+    let (body, stored_counts) = (Vec::<Bytes>::new(), StoredCounts::default());
+    let new = || delivery((&retries, &stored_counts), &body);
+    let (stuck, _) = failing((InsertOutcome::NotStored, Some(252)), None);
+    let soon = Duration::from_secs(60);
+    let mut held = Box::pin(new().settle(&stuck));
+    let waited = tokio::time::timeout(soon, &mut held).await;
+    assert!(waited.is_err(), "it holds the turn of its month");
+    for (is_part, is_tried) in [(true, true), (false, false)] {
+        let (sink, tries) = failing((InsertOutcome::NotStored, Some(252)), None);
+        let settled = Delivery { is_part, ..new() }.settle(&sink);
+        let waited = tokio::time::timeout(soon, settled).await;
+        assert!(waited.is_err());
+        assert_eq!(tries.load(Ordering::Relaxed) > 1, is_tried, "{is_part}");
+    }
+    drop(held);
+    let back = Instant::now() + soon;
+    let (sink, _) = failing((InsertOutcome::NotStored, Some(252)), Some(back));
+    assert!(matches!(new().settle(&sink).await, InsertResult::Stored));
 }
 
 #[tokio::test(start_paused = true)]

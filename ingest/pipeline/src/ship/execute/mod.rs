@@ -80,6 +80,7 @@ impl<K: Sink> InsertContext<K> {
             body: &payload,
             boot_id: batch.boot_id,
             in_doubt: batch.in_doubt,
+            is_part: batch.is_part,
             history: FailureHistory::new(batch.is_part, stage),
             stored_counts: &self.stored_counts,
             stage,
@@ -230,8 +231,8 @@ impl<K: Sink> InsertContext<K> {
         error: InsertError,
     ) -> InsertResult {
         let reason = format!(
-            "this version does not know the table {}, so that it cannot look for rows of which nobody proves that \
-             they were stored; look for them before you insert them, and have whatever stands before ClickHouse pass \
+            "this version does not know the table {}, and cannot look up whether these rows are \
+             stored. Look for them before you insert them. Let the proxy before ClickHouse pass \
              X-ClickHouse-Query-Id on, or start a version that knows the table ({error})",
             batch.key.table_name()
         );

@@ -173,6 +173,7 @@ impl<K: Sink> InsertContext<K> {
             boot_id: batch.boot_id,
             // An earlier start may have sent them.
             in_doubt: true,
+            is_part: batch.is_part,
             history: FailureHistory::new(batch.is_part, stage),
             stored_counts: &self.stored_counts,
             stage,

@@ -49,7 +49,7 @@ impl<K: Sink> Shipper<K> {
                 prefix,
                 log: log.clone(),
                 sink,
-                dead_letters: DeadLetters::new(&options.dead_letters_dir),
+                dead_letters: DeadLetters::new(&options.dead_letters_dir, plan.salt()),
                 retries,
                 stored_counts: StoredCounts::default(),
                 damaged_places: DamagedPlaces::default(),

@@ -43,6 +43,8 @@ pub(super) struct Model {
     /// Batches that fail for their rows or for the server: not known yet.
     unproven: JoinSet<(BatchId, Arc<InsertBatch<Rows>>, InsertResult)>,
     stored_counts: Arc<StoredCounts>,
+    /// Permits and turns of the failing batches of this start.
+    retries: Arc<Retries>,
     /// True if batches fail a few times before their outcome is known.
     is_failing: bool,
 }
@@ -87,6 +89,7 @@ impl Model {
             unproven: JoinSet::new(),
             is_failing: false,
             stored_counts: Arc::default(),
+            retries: Arc::new(Retries::new(LIMITS.in_flight_max).0),
         }
     }
 
@@ -171,6 +174,7 @@ impl Model {
         self.starts += 1;
         self.unproven = JoinSet::new();
         self.stored_counts = Arc::default();
+        self.retries = Arc::new(Retries::new(LIMITS.in_flight_max).0);
         self.folder.end = Position {
             segment: self.folder.end.segment + 1,
             offset: 64,
@@ -247,7 +251,7 @@ impl Model {
     ) -> impl Future<Output = InsertResult> + Send + 'static {
         let (batch, server) = (Arc::clone(batch), self.server.clone());
         let token = batch.token(&self.plan.salt().to_string());
-        let stored_counts = Arc::clone(&self.stored_counts);
+        let (stored_counts, retries) = (Arc::clone(&self.stored_counts), Arc::clone(&self.retries));
         let rows = rows_of(&batch);
         let lookup = self.lookup(&batch);
         let body = Source {
@@ -255,7 +259,6 @@ impl Model {
             is_damaged: rows.iter().any(|row| self.damaged.contains(row)),
         };
         async move {
-            let (retries, _reports) = Retries::new(1);
             let delivery = Delivery {
                 id: 0,
                 retries: &retries,
@@ -269,6 +272,7 @@ impl Model {
                 body: &body,
                 boot_id: batch.boot_id,
                 in_doubt: batch.in_doubt,
+                is_part: batch.is_part,
                 history: FailureHistory::new(batch.is_part, stage),
                 stored_counts: &stored_counts,
                 stage,

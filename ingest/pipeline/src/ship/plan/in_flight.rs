@@ -13,8 +13,8 @@ use uuid::Uuid;
 pub(super) struct InFlight<S> {
     pub(super) batch: Arc<InsertBatch<S>>,
     pub(super) is_launched: bool,
-    /// True if the batch failed again and again; then it has a permit of its own, and its key
-    /// waits for it.
+    /// True if the batch failed again and again; then it has a permit of its own, its key waits for
+    /// it, and of those of one key only one is tried at a time ([`Retries`](crate::ship::retries)).
     pub(super) is_failing: bool,
     /// True if nobody could be reached when the batch failed last.
     pub(super) is_unreachable: bool,
@@ -101,11 +101,21 @@ impl<S: Clone> Plan<S> {
     }
 
     /// Marks a batch that failed again and again; it goes on with a permit of its own.
-    /// `is_unreachable` is true if nobody could be reached when it failed last.
+    /// `is_unreachable` is true if nobody could be reached when it failed last: that holds for the
+    /// failing batches of its key, too, which are parked until this one is through.
     pub fn mark_failing(&mut self, id: BatchId, is_unreachable: bool) {
-        if let Some(in_flight) = self.in_flight.get_mut(&id) {
-            in_flight.is_failing = true;
-            in_flight.is_unreachable = is_unreachable;
+        let Some(in_flight) = self.in_flight.get_mut(&id) else {
+            return;
+        };
+        in_flight.is_failing = true;
+        in_flight.is_unreachable = is_unreachable;
+        if !in_flight.blocks() {
+            return;
+        }
+        let key = in_flight.batch.key.clone();
+        let parked = self.in_flight.values_mut();
+        for other in parked.filter(|it| it.blocks() && it.batch.key == key) {
+            other.is_unreachable = is_unreachable;
         }
     }
 

@@ -62,13 +62,14 @@ pub(super) fn check(file: &File) -> Result<(), FileError> {
 fn check_claims(claims: &Claims) -> Result<(), FileError> {
     if claims.elements > ELEMENTS_MAX {
         return Err(malformed(format!(
-            "it has {} columns and groups of columns, of which at most {ELEMENTS_MAX} are read. Take out columns",
+            "it has {} columns and groups of columns, of which at most {ELEMENTS_MAX} are read. \
+             Remove columns",
             claims.elements
         )));
     }
     if claims.depth > DEPTH_MAX {
         return Err(malformed(format!(
-            "its columns lie more than {DEPTH_MAX} groups deep. Take out columns"
+            "its columns lie more than {DEPTH_MAX} groups deep. Remove columns"
         )));
     }
     if claims.row_groups.saturating_mul(claims.leaves.max(1)) > CHUNKS_MAX {

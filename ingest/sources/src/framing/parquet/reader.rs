@@ -95,7 +95,7 @@ impl ParquetSource {
         let fixed_bytes: u64 = leaves.iter().map(|leaf| leaf.width + VALUE_BYTES).sum();
         if fixed_bytes > FIXED_BYTES_MAX {
             return Err(malformed(format!(
-                "a row has {} MiB in columns of a fixed size. Take out columns",
+                "a row has {} MiB in columns of a fixed size. Remove columns",
                 fixed_bytes >> 20
             )));
         }

@@ -1,5 +1,6 @@
 //! Leases of nodes, by one catalog, on both databases.
 
+mod batches;
 mod upgrade;
 
 use super::{ImportQuotas, LeaseDecision, LeaseReport};

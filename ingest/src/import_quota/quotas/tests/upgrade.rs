@@ -37,13 +37,7 @@ async fn imports_of_before_count_and_what_nodes_held_of_their_quota_is_forfeited
 ) {
     let old = database.open_before("m0050_import_leases").await.unwrap();
     old.close().await.unwrap();
-    let id = |id: Uuid| {
-        if database.is_sqlite() {
-            format!("x'{}'", id.simple())
-        } else {
-            format!("'{id}'")
-        }
-    };
+    let id = |id: Uuid| database.uuid_literal(id);
     let (approval, nil) = (id(Uuid::from_u128(1)), id(Uuid::nil()));
     let (finished, acme_id) = (id(Uuid::from_u128(2)), id(ACME));
     let [acme, projects] = rows(&acme_id, &id(PROJECT), &id(KEYLESS));

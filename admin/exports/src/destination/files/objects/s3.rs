@@ -64,7 +64,9 @@ pub(super) fn open(
 }
 
 fn not_encrypted() -> ExportError {
-    ExportError::permanent("S3 cannot be set up so. Check encryption and kms_key_id.")
+    ExportError::permanent(
+        "S3 cannot be set up with these settings. Check encryption and kms_key_id.",
+    )
 }
 
 impl S3Settings {
@@ -85,7 +87,7 @@ impl S3Settings {
         let mut url = endpoint_url(text)?;
         if self.use_virtual_style_addressing {
             let Some(Host::Domain(name)) = url.host() else {
-                let message = "An address cannot have the bucket's name before it. Turn \
+                let message = "The bucket's name cannot be put before an IP address. Turn \
                                use_virtual_style_addressing off, or change endpoint_url.";
                 return Err(ExportError::permanent(message));
             };

@@ -54,8 +54,8 @@ impl ObjectUpload {
     async fn send_part(&mut self) -> Result<(), ExportError> {
         self.wait_for(PARTS_IN_FLIGHT_MAX - 1).await?;
         if self.parts == PARTS_MAX {
-            let message = "The file is larger than stores take. Set max_file_size_mb, so that \
-                           there will be several.";
+            let message = "The file is larger than object stores accept. Set max_file_size_mb to \
+                           get several smaller files.";
             return Err(ExportError::permanent(message));
         }
         let payload = self.take_gathered();

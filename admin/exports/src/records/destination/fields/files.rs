@@ -16,9 +16,9 @@ const SHARED: [DestinationField; 3] = [
         "file_format",
         FieldKind::Format,
         Sample::Text("Parquet"),
-        "Format of the files: `JSONLines`, `Parquet`, `CSV` (with a line of names) or `Arrow` (a stream). Values in \
-         `CSV` are as they are, and spreadsheets take those that begin with `=`, `+`, `-` or `@` for formulas: import \
-         such files as text.",
+        "Format of the files: `JSONLines`, `Parquet`, `CSV` (with a line of names) or `Arrow` (a \
+         stream). Values in `CSV` are not changed, and spreadsheets read those that begin with \
+         `=`, `+`, `-` or `@` as formulas: import such files as text.",
     )
     .with_default(Sample::Text(FORMAT_DEFAULT))
     .shown(),
@@ -26,16 +26,18 @@ const SHARED: [DestinationField; 3] = [
         "compression",
         FieldKind::Compression,
         Sample::Text("zstd"),
-        "How files are compressed; not at all if it is not given. `JSONLines` and `CSV` take `gzip`, `brotli` \
-         and `zstd`; `Parquet` takes `zstd`, `lz4`, `snappy`, `gzip` and `brotli`; `Arrow` takes `lz4` and `zstd`.",
+        "Compression of the files; none if it is not given. `JSONLines` and `CSV` allow `gzip`, \
+         `brotli` and `zstd`; `Parquet` allows `zstd`, `lz4`, `snappy`, `gzip` and `brotli`; \
+         `Arrow` allows `lz4` and `zstd`.",
     )
     .shown(),
     field(
         "max_file_size_mb",
         FILE_SIZE,
         Sample::Integer(512),
-        "Rows beyond so many megabytes, before compression, go into a further file of the window. Files are \
-         numbered then. A window has 100 files at the most: where that is too few, they are larger.",
+        "Largest size of a file in megabytes, before compression. Further rows go into further \
+         files of the window, which are numbered. A window has 100 files at the most: if that is \
+         too few, the files are larger.",
     ),
 ];
 
@@ -44,14 +46,15 @@ const PREFIX: DestinationField = text(
     "prefix",
     "events/{year}/{month}/{day}",
     "Folder of the files. `{year}`, `{month}`, `{day}`, `{hour}`, `{minute}` and `{second}` are \
-     those of the window's end, in UTC; `{table}` is `events` or `persons`; `{data_interval_start}` and \
-     `{data_interval_end}` are the window's. Slashes at its ends, and second ones in a row, are left out. It may have \
-     924 bytes.",
+     those of the window's end, in UTC; `{table}` is `events` or `persons`; \
+     `{data_interval_start}` and `{data_interval_end}` are the window's. Slashes at its ends, and \
+     repeated slashes, are omitted. It may have 924 bytes.",
 );
 
 pub(super) const S3: DestinationSpec = DestinationSpec {
-    about: "Objects in Amazon S3, or in what speaks like it. The key needs `s3:PutObject`, `s3:GetObject`, \
-            `s3:DeleteObject`, `s3:AbortMultipartUpload` and, so that files of an earlier try go, `s3:ListBucket`.",
+    about: "Objects in Amazon S3, or in a store with the same API. The key needs `s3:PutObject`, \
+            `s3:GetObject`, `s3:DeleteObject`, `s3:AbortMultipartUpload` and, to delete files of \
+            an earlier try, `s3:ListBucket`.",
     needs: &[
         with("aws_access_key_id", "aws_secret_access_key"),
         with("aws_secret_access_key", "aws_access_key_id"),
@@ -90,8 +93,8 @@ pub(super) const S3: DestinationSpec = DestinationSpec {
         text(
             "encryption",
             "aws:kms",
-            "How S3 encrypts the files; as the bucket does if it is not given. `aws:kms` without `kms_key_id` takes \
-             Amazon's own key.",
+            "Encryption of the files; that of the bucket if it is not given. `aws:kms` without \
+             `kms_key_id` uses Amazon's own key.",
         )
         .of(FieldKind::Choice(&["AES256", "aws:kms"])),
         text(
@@ -102,7 +105,7 @@ pub(super) const S3: DestinationSpec = DestinationSpec {
         text(
             "endpoint_url",
             "https://s3.example.com",
-            "URL of a store that speaks like S3 and is not Amazon's, without `?` and `#`.",
+            "URL of a store with the API of S3 that is not Amazon's, without `?` and `#`.",
         )
         .of(FieldKind::Url)
         .leading(),
@@ -145,8 +148,8 @@ pub(super) const GCS: DestinationSpec = DestinationSpec {
         text(
             "service_account_key",
             r#"{"type": "service_account", "private_key_id": "0123abcd", "private_key": "-----BEGIN PRIVATE KEY-----\nMIIE…\n-----END PRIVATE KEY-----\n", "client_email": "exports@my-project.iam.gserviceaccount.com", "token_uri": "https://oauth2.googleapis.com/token"}"#,
-            "Key of a service account: the whole JSON file that Google makes, as a text. It has `client_email`, \
-             `private_key` and `private_key_id`.",
+            "Key of a service account: the whole JSON file that Google creates, as a text. It has \
+             `client_email`, `private_key` and `private_key_id`.",
         )
         .of(FieldKind::ServiceAccount)
         .secret()
@@ -156,8 +159,9 @@ pub(super) const GCS: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const FILE_SYSTEM: DestinationSpec = DestinationSpec {
-    about: "Files on the server that runs exports, in the folder that its operator names (`export_root`), below one \
-            that has the organization's id for its name. Without that setting there are no such exports.",
+    about: "Files on the server that runs exports, in a folder named by the organization's id \
+            below the operator's folder (`export_root`). Without that setting there are no exports \
+            to files.",
     needs: &[],
     own: &[text(
         "path",

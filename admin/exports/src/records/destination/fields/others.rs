@@ -19,8 +19,9 @@ pub(super) const COMMON: [DestinationField; 2] = [
 ];
 
 pub(super) const HTTP: DestinationSpec = DestinationSpec {
-    about: "Batches of events, posted to a server: up to 1000 events or 4 MiB each, with an `Idempotency-Key`. If the \
-            URL's path ends with `/batch/`, as clients of Millrace send them; else as lines of JSON, with the token as \
+    about: "Batches of events, posted to a server: up to 1000 events or 4 MiB each, with an \
+            `Idempotency-Key`. If the URL's path ends with `/batch/`, batches have the form that \
+            clients of Millrace send; otherwise they are lines of JSON, with the token as \
             `Authorization: Bearer`. `model` must be `events`.",
     needs: &[],
     own: &[
@@ -44,7 +45,8 @@ pub(super) const HTTP: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const NO_OP: DestinationSpec = DestinationSpec {
-    about: "Nothing is sent: runs are made and their rows counted, to try an interval or a query.",
+    about: "Nothing is sent: runs are created and their rows counted, to try an interval or a \
+            query.",
     needs: &[],
     own: &[text("arg", "try", "A note of yours.").with_default(Sample::Text(""))],
     shared: &[],

@@ -34,7 +34,7 @@ const SELF_SIGNED: DestinationField = field(
     "has_self_signed_cert",
     FieldKind::Boolean,
     Sample::Boolean(true),
-    "Whether the server's certificate is taken though no authority vouches for it.",
+    "Whether a certificate of the server is accepted that no authority vouches for.",
 )
 .with_default(Sample::Boolean(false));
 
@@ -50,9 +50,10 @@ const fn port(default: i64) -> DestinationField {
 }
 
 pub(super) const POSTGRES: DestinationSpec = DestinationSpec {
-    about: "Rows of a table in PostgreSQL, upserted by `uuid`; persons by project and distinct id. The user may make \
-            tables in the schema. Give the server's own port, or a pooler's that keeps sessions: PgBouncer with \
-            `pool_mode = transaction` does not do.",
+    about: "Rows of a table in PostgreSQL, upserted by `uuid`; persons by project and distinct id. \
+            The user needs the right to create tables in the schema. Give the server's own port, \
+            or a pooler's that keeps sessions: PgBouncer with `pool_mode = transaction` does not \
+            work.",
     needs: &[],
     own: &[
         USER,
@@ -68,8 +69,8 @@ pub(super) const POSTGRES: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const REDSHIFT: DestinationSpec = DestinationSpec {
-    about: "Rows of a table in Amazon Redshift, by `uuid`; persons by project and distinct id. The user may make \
-            tables in the schema.",
+    about: "Rows of a table in Amazon Redshift, by `uuid`; persons by project and distinct id. The \
+            user needs the right to create tables in the schema.",
     needs: &[],
     own: &[
         USER,
@@ -99,8 +100,9 @@ pub(super) const REDSHIFT: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const SNOWFLAKE: DestinationSpec = DestinationSpec {
-    about: "Rows of a table in Snowflake, merged by `uuid`, by its SQL API. That takes a key pair, or a programmatic \
-            access token as the `password`; it takes no passwords of users.",
+    about: "Rows of a table in Snowflake, merged by `uuid`, by its SQL API. The API accepts a key \
+            pair, or a programmatic access token as the `password`; it accepts no passwords of \
+            users.",
     needs: &[
         when("authentication_type", "password", "password"),
         when("authentication_type", "keypair", "private_key"),
@@ -130,7 +132,7 @@ pub(super) const SNOWFLAKE: DestinationSpec = DestinationSpec {
         text(
             "authentication_type",
             "keypair",
-            "How the user gets in: `password` needs `password`, `keypair` needs `private_key`.",
+            "How the user logs in: `password` needs `password`, `keypair` needs `private_key`.",
         )
         .of(FieldKind::Choice(&["password", "keypair"]))
         .with_default(Sample::Text("password"))
@@ -151,7 +153,7 @@ pub(super) const SNOWFLAKE: DestinationSpec = DestinationSpec {
         text(
             "private_key_passphrase",
             "correct horse",
-            "What the key is encrypted with, if it is.",
+            "Passphrase of the key, if the key is encrypted.",
         )
         .secret()
         .shown(),
@@ -165,8 +167,9 @@ pub(super) const SNOWFLAKE: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const BIG_QUERY: DestinationSpec = DestinationSpec {
-    about: "Rows of a table in BigQuery, merged by `uuid`. The service account needs the roles BigQuery Data Editor \
-            for the dataset and BigQuery Job User; its fields are those of the JSON key that Google makes.",
+    about: "Rows of a table in BigQuery, merged by `uuid`. The service account needs the roles \
+            BigQuery Data Editor for the dataset and BigQuery Job User; its fields are those of \
+            the JSON key that Google creates.",
     needs: &[],
     own: &[
         text("project_id", "my-project", "Project that the dataset is in.").required(),
@@ -190,7 +193,7 @@ pub(super) const BIG_QUERY: DestinationSpec = DestinationSpec {
         text(
             "token_uri",
             "https://oauth2.googleapis.com/token",
-            "URL that tokens are asked for at.",
+            "URL that tokens are requested from.",
         )
         .of(FieldKind::Url)
         .required()
@@ -215,8 +218,8 @@ pub(super) const BIG_QUERY: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const DATABRICKS: DestinationSpec = DestinationSpec {
-    about: "Rows of a table in Databricks, merged by `uuid`, by a SQL warehouse. A service principal gets in by OAuth; \
-            it may make tables in the schema.",
+    about: "Rows of a table in Databricks, merged by `uuid`, by a SQL warehouse. A service \
+            principal logs in by OAuth; it needs the right to create tables in the schema.",
     needs: &[
         with("client_id", "client_secret"),
         with("client_secret", "client_id"),
@@ -255,7 +258,7 @@ pub(super) const DATABRICKS: DestinationSpec = DestinationSpec {
         text(
             "client_secret",
             "dose0123456789abcdef0123456789abcdef",
-            "Its OAuth secret.",
+            "OAuth secret of the service principal.",
         )
         .secret()
         .shown(),
@@ -269,7 +272,7 @@ pub(super) const DATABRICKS: DestinationSpec = DestinationSpec {
         text(
             "integration",
             "1",
-            "Kept for clients that send it; nothing is made of it.",
+            "Kept for clients that send it; it has no effect.",
         ),
     ],
     shared: &[],

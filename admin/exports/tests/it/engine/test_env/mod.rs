@@ -1,5 +1,6 @@
 //! Test environment: a catalog with an export to files, and a ClickHouse with rows that arrive.
 
+mod backfills;
 mod organizations;
 mod pauses;
 mod waiting;
@@ -16,9 +17,7 @@ use millrace_exports::destination::Destinations;
 use millrace_exports::engine::{
     Engine, EngineOptions, MinimumPace, Notice, Notices, OpenDestination,
 };
-use millrace_exports::{
-    Backfills, DestinationChange, ExportInterval, ExportPlace, NewBatchExport, SecretKey,
-};
+use millrace_exports::{DestinationChange, ExportInterval, ExportPlace, NewBatchExport, SecretKey};
 use millrace_organizations::{BootstrapOptions, bootstrap};
 use millrace_rows::{Clock as _, Micros, TestClock};
 use serde_json::{Value, json};
@@ -39,13 +38,6 @@ pub const WINDOW: i64 = 300_000_000;
 pub const CLAIM: Duration = Duration::from_secs(2);
 /// Node that rows arrive at.
 const NODE: &str = "node";
-
-/// Number in an environment variable, which lengthens a test.
-#[expect(clippy::disallowed_methods, reason = "how long to torture")]
-pub fn number(variable: &str, default: i64) -> i64 {
-    let text = std::env::var(variable).ok();
-    text.map_or(default, |text| text.parse().unwrap())
-}
 
 pub struct TestEnv {
     pub catalog: Catalog,
@@ -259,17 +251,6 @@ impl TestEnv {
 
     pub async fn runs(&self, export_id: Uuid) -> Vec<BatchExportRun> {
         self.runs_at(self.place, export_id).await
-    }
-
-    /// Starts a backfill; returns its id.
-    pub async fn backfill(&self, export_id: Uuid, start: Option<i64>, end: Option<i64>) -> Uuid {
-        let at = |micros: i64| UtcTime(NOW.0 + micros);
-        let range = millrace_exports::BackfillRange {
-            start_at: start.map(at),
-            end_at: end.map(at),
-        };
-        let asked = Backfills::new(&self.catalog).start(&self.actor, self.place, export_id, range);
-        asked.await.unwrap().id
     }
 
     /// Advances the clock.

@@ -1,7 +1,7 @@
 //! Waits for results of processes.
 
 use super::TestEnv;
-use millrace_catalog::{BatchExportBackfill, BatchExportRun, PageRequest, RunStatus};
+use millrace_catalog::{BatchExportRun, PageRequest, RunStatus};
 use millrace_exports::engine::Notice;
 use millrace_exports::{Backfills, ExportLogFilter, ExportLogs, ExportPlace};
 use std::collections::BTreeSet;
@@ -128,12 +128,6 @@ impl TestEnv {
         };
         let ended = tokio::time::timeout(Duration::from_secs(120), ended).await;
         ended.expect("the backfill does not end")
-    }
-
-    /// Reads a backfill.
-    pub async fn backfill_of(&self, export_id: Uuid, id: Uuid) -> BatchExportBackfill {
-        let seen = Backfills::new(&self.catalog).get(self.place, export_id, id);
-        seen.await.unwrap().unwrap()
     }
 
     /// Waits for the first notice to administrators, which follows the end of a run; returns all

@@ -340,7 +340,7 @@ async fn a_token_that_overflows_the_stack_of_other_readers_fails_the_run() {
     let fake = Fake::start(move |_| Reply::json(200, answer.clone())).await;
     let (kind, message) = refusal(delivered(&big_query(&fake), &run(0), "").await);
     assert_eq!(kind, ExportErrorKind::Retryable);
-    assert!(message.contains("not understood"), "{message}");
+    assert!(message.contains("cannot be read"), "{message}");
 }
 
 #[tokio::test]

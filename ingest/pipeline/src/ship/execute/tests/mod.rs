@@ -11,9 +11,10 @@ use millrace_clickhouse::InsertOutcome;
 use millrace_log::fs::DiskFs;
 use millrace_log::{Log, LogOptions, Position, SectionHeader};
 use millrace_rows::testing::events;
-use millrace_rows::{EventRow, Micros, Month, ProjectId, RowKey, Table};
+use millrace_rows::{EventRow, Micros, Month, ProjectId, Table};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 const DECEMBER: Micros = Micros(1_796_083_200_000_000);
@@ -124,6 +125,21 @@ fn logged_blocks(
     (log, batch)
 }
 
+/// Context of a lane with this log.
+fn insert_context<K>(log: &Log, sink: K, dead_letters: &Path) -> InsertContext<K> {
+    InsertContext {
+        lane: "live",
+        node: "node".to_owned(),
+        prefix: "node-live".to_owned(),
+        log: log.handle(),
+        sink,
+        dead_letters: DeadLetters::new(dead_letters, 0),
+        retries: Retries::new(1).0,
+        stored_counts: StoredCounts::default(),
+        damaged_places: DamagedPlaces::default(),
+    }
+}
+
 fn only_file(dir: &Path, extension: &str) -> PathBuf {
     let paths = std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path());
     let mut found = paths.filter(|path| path.extension() == Some(extension.as_ref()));
@@ -137,17 +153,7 @@ async fn a_refused_row_is_dead_lettered_with_its_bytes_although_the_disk_fails_f
     let dir = tempfile::tempdir().unwrap();
     let (log, batch) = logged(dir.path());
     let dead_letters = dir.path().join("dead-letters");
-    let context = InsertContext {
-        lane: "live",
-        node: "node".to_owned(),
-        prefix: "node-live".to_owned(),
-        log: log.handle(),
-        sink: refusing(only_file(dir.path(), "log")),
-        dead_letters: DeadLetters::new(&dead_letters),
-        retries: Retries::new(1).0,
-        stored_counts: StoredCounts::default(),
-        damaged_places: DamagedPlaces::default(),
-    };
+    let context = insert_context(&log, refusing(only_file(dir.path(), "log")), &dead_letters);
     let result = Arc::new(context)
         .execute(0, Arc::new(batch), DeliveryStage::First)
         .await;
@@ -165,6 +171,21 @@ fn is_unproven(result: &InsertResult) -> bool {
             ..
         }
     )
+}
+
+/// Waits for an execution while other rows of the key are stored, one insert in ten seconds.
+async fn result_while_others_are_stored(
+    context: &InsertContext<FakeSink>,
+    key: &InsertKey,
+    mut executed: JoinHandle<InsertResult>,
+) -> InsertResult {
+    loop {
+        context.stored_counts.count(key);
+        let waited = tokio::time::timeout(Duration::from_secs(10), &mut executed).await;
+        if let Ok(result) = waited {
+            return result.unwrap();
+        }
+    }
 }
 
 /// A log with one row, whose every insert fails with an answer that may be the server's.
@@ -185,17 +206,7 @@ fn failing(
             message: "no".to_owned(),
         })
     });
-    let context = Arc::new(InsertContext {
-        lane: "live",
-        node: "node".to_owned(),
-        prefix: "node-live".to_owned(),
-        log: log.handle(),
-        sink,
-        dead_letters: DeadLetters::new(dir.path().join("dead-letters")),
-        retries: Retries::new(1).0,
-        stored_counts: StoredCounts::default(),
-        damaged_places: DamagedPlaces::default(),
-    });
+    let context = Arc::new(insert_context(&log, sink, &dir.path().join("dead-letters")));
     (dir, log, context, batch)
 }
 
@@ -220,13 +231,7 @@ async fn a_row_refused_for_no_known_reason_is_dead_lettered_once_others_are_stor
         let an_hour = Duration::from_secs(3_600);
         let waited = tokio::time::timeout(an_hour, &mut executed).await;
         assert!(waited.is_err() && !dir.path().join("dead-letters").exists());
-        let result = loop {
-            context.stored_counts.count(&key);
-            let waited = tokio::time::timeout(Duration::from_secs(10), &mut executed).await;
-            if let Ok(result) = waited {
-                break result.unwrap();
-            }
-        };
+        let result = result_while_others_are_stored(&context, &key, executed).await;
         match is_dead_lettered {
             true => assert!(matches!(result, InsertResult::DeadLettered), "{result:?}"),
             false => assert!(is_unproven(&result), "{result:?}"),
@@ -264,17 +269,7 @@ async fn rows_of_an_unknown_table_are_dead_lettered_by_section_if_success_stays_
         sections: vec![batch.sections[0].clone(), next],
         ..batch
     };
-    let context = InsertContext {
-        lane: "live",
-        node: "node".to_owned(),
-        prefix: "node-live".to_owned(),
-        log: log.handle(),
-        sink,
-        dead_letters: DeadLetters::new(&dead_letters),
-        retries: Retries::new(1).0,
-        stored_counts: StoredCounts::default(),
-        damaged_places: DamagedPlaces::default(),
-    };
+    let context = insert_context(&log, sink, &dead_letters);
     let result = Arc::new(context)
         .execute(0, Arc::new(batch), DeliveryStage::First)
         .await;

@@ -126,3 +126,20 @@ fn months_that_have_waited_longest_are_sent_first() {
     env.pass(Duration::from_secs(5));
     assert_eq!(env.sent(), months);
 }
+
+#[test]
+fn a_report_of_the_tried_batch_of_a_month_holds_for_the_parked_ones() {
+    let mut env = TestEnv::new();
+    let mut failing = Vec::new();
+    for _ in 0..2 {
+        env.row(RECENT);
+        env.pass(Duration::from_secs(1));
+        failing.extend(env.plan.launch(env.now(), None));
+    }
+    for (id, _) in &failing {
+        env.plan.mark_failing(*id, true);
+    }
+    assert_eq!(env.plan.blocked_sections(), 0, "nobody can be reached");
+    env.plan.mark_failing(failing[0].0, false);
+    assert_eq!(env.plan.blocked_sections(), 2);
+}

@@ -169,24 +169,22 @@ impl Model {
         decision
     }
 
-    /// Events that came back of leases that had expired by a report. Leases of ended grants stay
-    /// expired; all others of a node expire together, and are leased what is given.
+    /// Events that came back of leases that had expired by a report. Leases of ended grants expire
+    /// one by one; those of open grants expire together, and are leased what is given.
     fn expired_now(&self, before: &[Lease], after: &[Lease], given: i64) -> i64 {
-        let is_expired = |lease: &&Lease| lease.expires_at <= self.now;
-        let (is_late, ended): (Vec<&Lease>, Vec<&Lease>) = before
-            .iter()
-            .filter(is_expired)
-            .partition(|lease| self.quota.is_open(lease.grant_id));
-        let events = |leases: &[Lease], is_ended: bool| -> i64 {
-            let is_of_ended = |lease: &Lease| ended.iter().any(|it| it.grant_id == lease.grant_id);
-            let leases = leases.iter().filter(|it| is_of_ended(it) == is_ended);
+        let is_open = |lease: &Lease| self.quota.is_open(lease.grant_id);
+        let expired = before.iter().filter(|lease| lease.expires_at <= self.now);
+        let (late, ended): (Vec<&Lease>, Vec<&Lease>) = expired.partition(|lease| is_open(lease));
+        let is_ended = |lease: &Lease| ended.iter().any(|it| it.grant_id == lease.grant_id);
+        let events = |leases: &[Lease], is_counted: &dyn Fn(&Lease) -> bool| -> i64 {
+            let leases = leases.iter().filter(|lease| is_counted(lease));
             leases.map(|lease| lease.held + lease.counted).sum()
         };
-        let of_ended = events(before, true) - events(after, true);
-        if is_late.is_empty() {
+        let of_ended = events(before, &is_ended) - events(after, &is_ended);
+        if late.is_empty() {
             return of_ended;
         }
-        of_ended + events(before, false) + given - events(after, false)
+        of_ended + events(before, &is_open) + given - events(after, &is_open)
     }
 
     pub(super) fn take(&mut self, step: Step) {

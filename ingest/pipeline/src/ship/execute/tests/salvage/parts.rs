@@ -149,7 +149,7 @@ async fn a_section_that_does_not_decompress_is_dead_lettered_once_as_it_is() {
     let dead_letters = dir.path().join("dead-letters");
     let failure = (InsertOutcome::BadData, 117);
     let retries = Retries::new(1).0;
-    let (context, _) = refusing_all((&log, failure), dead_letters.clone(), retries);
+    let (context, _) = refusing_all((&log, failure), &dead_letters, retries);
     let executed = context.execute(0, Arc::new(batch), DeliveryStage::First);
     let result = executed.await;
     assert!(matches!(result, InsertResult::DeadLettered), "{result:?}");

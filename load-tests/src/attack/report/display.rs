@@ -1,0 +1,116 @@
+//! Text of a report: attempts, bounds, services and findings.
+
+use super::{Memory, Report};
+use crate::attack::good_tenant::load::PhaseReport;
+use crate::attack::phase::PhaseKind;
+use crate::digits::grouped;
+use crate::report::mebibytes;
+use comfy_table::{CellAlignment, Table, presets};
+use std::fmt;
+
+impl fmt::Display for PhaseReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.kind {
+            PhaseKind::Calm => "calm",
+            PhaseKind::Attack => "attack",
+            PhaseKind::ExtraAttack => "extra",
+            PhaseKind::Settling => "settling",
+            PhaseKind::Over => "over",
+        };
+        write!(f, "{name:<7}")?;
+        for (what, of) in [("singles", &self.singles), ("batches", &self.batches)] {
+            write!(
+                f,
+                " {what}: {} taken, {} told 503, p50 {:.1} p99 {:.1} max {:.1} ms;",
+                of.answers.taken, of.answers.refused, of.p50_ms, of.p99_ms, of.max_ms
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "memory {:.0} MiB in calm, {:.0} at the most, {:.0} at the end, {:.0} within 5 s after; the engine's {:.0} in calm, {:.0} at the most",
+            mebibytes(self.calm_bytes),
+            mebibytes(self.most_bytes),
+            mebibytes(self.at_end_bytes),
+            mebibytes(self.after_bytes),
+            mebibytes(self.engine_calm_bytes),
+            mebibytes(self.engine_most_bytes)
+        )
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut tried = table(["tried", "came of it"]);
+        for (what, outcomes) in &self.outcomes {
+            let told = outcomes
+                .iter()
+                .map(|(outcome, count)| format!("{count} × {outcome}"));
+            tried.add_row([what.clone(), told.collect::<Vec<_>>().join(", ")]);
+        }
+        writeln!(f, "{tried}\n")?;
+        let mut bounds = table(["good tenant", "calm", "attack", "at most", ""]);
+        for bound in self.bounds() {
+            let status = match (bound.is_kept(), bound.measured) {
+                (true, _) => "kept",
+                (false, 0) => "NOT MEASURED",
+                (false, _) => "NOT KEPT",
+            };
+            bounds.add_row([
+                bound.name.to_owned(),
+                format!("{:.2}", bound.calm),
+                format!("{:.2}", bound.attack),
+                format!("{:.2}", bound.max),
+                status.to_owned(),
+            ]);
+        }
+        for column in bounds.column_iter_mut().skip(1).take(3) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        writeln!(f, "{bounds}\n")?;
+        for (what, seconds) in [
+            ("persons", &self.persons),
+            ("exports", &self.exports),
+            ("API", &self.answers),
+        ] {
+            writeln!(
+                f,
+                "{what}: {} in calm, {} under attack, which took {:.1} s at the most",
+                grouped(seconds.calm.count as f64),
+                grouped(seconds.attack.count as f64),
+                seconds.attack.max
+            )?;
+        }
+        if let Some(verification) = &self.verification {
+            writeln!(f, "\n{verification}\n")?;
+        }
+        for (operation, took) in &self.dearest {
+            writeln!(f, "{operation}: {took}")?;
+        }
+        for body in &self.dearest_bodies {
+            writeln!(f, "{body}")?;
+        }
+        for wrong in &self.wrongs {
+            writeln!(f, "WRONG: {wrong}")?;
+        }
+        for task in &self.unproved {
+            writeln!(f, "NOT TRIED: {task}")?;
+        }
+        for what in self.unserved() {
+            writeln!(f, "NOT SERVED: {what}")?;
+        }
+        write!(f, "seed {}: {} wrong", self.seed, self.wrong)
+    }
+}
+
+fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header);
+    table
+}

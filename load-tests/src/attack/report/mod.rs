@@ -1,0 +1,131 @@
+//! Results of an attack.
+
+mod display;
+#[cfg(test)]
+mod tests;
+
+use super::cost_search::DearBody;
+use super::findings::{Findings, OperationTimes, Outcomes};
+use super::good_tenant::load::PhaseReport;
+use super::hostile::unproved;
+use super::phase::Seconds;
+use crate::verify::VerifyReport;
+use serde::Serialize;
+
+/// Slowest operations that a report shows.
+const DEAREST_MAX: usize = 12;
+
+/// Highest memory of a server: bodies (1 GiB and half as much for parsers), responses (256 MiB),
+/// and the process itself.
+pub(super) const MEMORY_BYTES_MAX: u64 = 2 << 30;
+
+/// Memory around one attack.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Memory {
+    /// Resident bytes before the first attack.
+    pub calm_bytes: u64,
+    /// Highest resident bytes so far.
+    pub most_bytes: u64,
+    /// Resident bytes at the end of the attack.
+    pub at_end_bytes: u64,
+    /// Lowest resident bytes within five seconds after the attack.
+    pub after_bytes: u64,
+    /// Resident bytes of the engine's process before the first attack.
+    pub engine_calm_bytes: u64,
+    /// Highest resident bytes of the engine's process so far.
+    pub engine_most_bytes: u64,
+}
+
+/// Results of an attack, with its bounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Command line of the run; empty if there was none.
+    pub command: String,
+    /// Responses to the good tenant, by phase.
+    pub phases: Vec<PhaseReport>,
+    /// Seconds until a user's identity can be queried.
+    pub persons: Seconds,
+    /// Seconds until an export is complete.
+    pub exports: Seconds,
+    /// Seconds until the API responds.
+    pub answers: Seconds,
+    /// Age of the watermark in seconds: the lag of shipping.
+    pub watermark: Seconds,
+    /// Memory around each attack.
+    pub memory: Vec<Memory>,
+    /// Result of comparing the ledger with ClickHouse. JSON reports call it `verdict`.
+    #[serde(rename = "verdict")]
+    pub verification: Option<VerifyReport>,
+    /// Outcomes of all attempts.
+    pub outcomes: Outcomes,
+    /// Selected tasks without a processed request.
+    pub unproved: Vec<String>,
+    /// Operations of the API with their response times, slowest first.
+    pub dearest: Vec<(String, OperationTimes)>,
+    /// Bodies that took longest for their bytes, dearest first, without a key and with one.
+    pub dearest_bodies: Vec<DearBody>,
+    /// Number of violations.
+    pub wrong: u64,
+    /// The first violations, in words.
+    pub wrongs: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            command: String::new(),
+            phases: Vec::new(),
+            persons: Seconds::default(),
+            exports: Seconds::default(),
+            answers: Seconds::default(),
+            watermark: Seconds::default(),
+            memory: Vec::new(),
+            verification: None,
+            outcomes: Outcomes::new(),
+            unproved: Vec::new(),
+            dearest: Vec::new(),
+            dearest_bodies: Vec::new(),
+            wrong: 0,
+            wrongs: Vec::new(),
+        }
+    }
+
+    /// Adds the findings of the selected tasks.
+    pub(super) fn add(&mut self, findings: &Findings, only: &[String]) {
+        self.outcomes = findings.outcomes();
+        self.unproved = unproved(&self.outcomes, only);
+        self.dearest = findings.dearest();
+        self.dearest.truncate(DEAREST_MAX);
+        let wrongs = findings.wrongs();
+        (self.wrong, self.wrongs) = (wrongs.count, wrongs.examples);
+    }
+
+    /// Tasks that were not processed, and services that were not given, so far.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let unserved = self.unserved().into_iter().map(str::to_owned);
+        self.unproved.iter().cloned().chain(unserved).collect()
+    }
+
+    /// Highest resident bytes of the server.
+    #[must_use]
+    pub fn memory_most_bytes(&self) -> u64 {
+        let most = self.memory.iter().map(|it| it.most_bytes);
+        most.max().unwrap_or_default()
+    }
+
+    /// Returns true if nothing is wrong, at whatever speed: no violation, every event stored once,
+    /// memory below its limit, the good tenant served under attack, and every attack carried out.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        let is_stored = self
+            .verification
+            .as_ref()
+            .is_some_and(VerifyReport::is_clean);
+        let is_small = self.memory_most_bytes() <= MEMORY_BYTES_MAX;
+        let is_tried = self.unproved.is_empty() && self.unserved().is_empty();
+        self.wrong == 0 && is_stored && is_small && is_tried
+    }
+}
