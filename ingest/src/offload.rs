@@ -1,10 +1,11 @@
 //! Offload pool: threads for long work, so that other requests on a core do not wait for it.
 //!
 //! A core is one thread, on which a body of 100 MiB would keep all other requests waiting for a
-//! tenth of a second and more, and a dozen of a megabyte each would do as well. Such work gets a thread of its own, at most as many as there are
-//! cores, and of those at most half for bodies whose project is not known. Memory that a parser
-//! takes beside the body, and a decoder before the size of its output is known, is counted apart
-//! from bodies, so that large ones do not take that of small ones.
+//! tenth of a second and more, as would a dozen of a megabyte each. Such work gets a thread of its
+//! own, at most as many as there are cores, and of those at most half for bodies whose project is
+//! not known. Memory that a parser takes beside the body, and a decoder before the size of its
+//! output is known, is counted apart from bodies, so that large ones do not take that of small
+//! ones.
 
 use crate::config::HttpLimits;
 use std::sync::Arc;
@@ -12,9 +13,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-/// Bytes as sent above which a compressed body usually decodes to more than
-/// [`ON_CORE_BYTES_MAX`](millrace_encoding::ON_CORE_BYTES_MAX).
-pub const ON_CORE_SENT_BYTES_MAX: usize = 64 << 10;
 /// Time that a request waits for a thread and for memory together: less than clients wait for a
 /// response.
 const WAIT_MAX: Duration = Duration::from_secs(8);

@@ -1,7 +1,9 @@
 //! Body decoder: takes off the encodings of a body, one inside the other.
 
 use crate::decode_error::{invalid_encoding, too_many_blocks};
-use crate::expansion::{ON_CORE_BYTES_MAX, ON_CORE_SLOW_BYTES_MAX, ON_CORE_SLOW_SENT_BYTES_MAX};
+use crate::expansion::{
+    ON_CORE_BYTES_MAX, ON_CORE_SENT_BYTES_MAX, ON_CORE_SLOW_BYTES_MAX, ON_CORE_SLOW_SENT_BYTES_MAX,
+};
 use crate::keys::keys_of;
 use crate::{BodyBuf, Buffers, DecodeError, DecodeLimits, Decoder, Encoding, form};
 use http::StatusCode;
@@ -27,15 +29,19 @@ impl Hints {
         self.form || named != [Encoding::Identity; 2] || is_compressed(sent)
     }
 
-    /// Returns true if a body of so many bytes is not to be decoded on a core, as its encoding
-    /// takes long.
+    /// Returns true if a body of so many bytes as sent is not to be decoded on a core: it is long,
+    /// or its encoding takes long.
     #[must_use]
     pub fn may_take_long(&self, sent_bytes: usize) -> bool {
-        self.is_any_slow() && sent_bytes > ON_CORE_SLOW_SENT_BYTES_MAX
+        let sent_bytes_max = match self.is_any_slow() {
+            true => ON_CORE_SLOW_SENT_BYTES_MAX,
+            false => ON_CORE_SENT_BYTES_MAX,
+        };
+        sent_bytes > sent_bytes_max
     }
 
-    /// Bytes that a body of so many bytes as sent decodes to on a core at most; 0 if it is decoded
-    /// beside one.
+    /// Bytes of which a core, at most, has all the work of a body of so many bytes as sent: what
+    /// decodes to more is parsed beside it. 0 if it is decoded beside it, too.
     #[must_use]
     pub fn on_core_bytes_max(&self, sent_bytes: usize) -> usize {
         match (self.is_any_slow(), self.may_take_long(sent_bytes)) {

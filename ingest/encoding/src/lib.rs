@@ -42,7 +42,7 @@ pub use buffers::{BodyBuf, Buffers};
 pub use decode_error::DecodeError;
 pub use decoder::Decoder;
 pub use encoding::Encoding;
-pub use expansion::{DecodeLimits, Expansion, ON_CORE_BYTES_MAX};
+pub use expansion::{DecodeLimits, Expansion, ON_CORE_BYTES_MAX, ON_CORE_SENT_BYTES_MAX};
 pub use form::unescaped;
 pub use keys::{key_behind, keys_at_beginning, keys_in};
 pub use multipart::Boundary;

@@ -2,7 +2,9 @@
 //! counting. And streams that no compressor writes.
 
 use crate::blockwise::gzip_trailer;
-use crate::{BodyBuf, BodyDecodeError, DecodeLimits, Encoding, Expansion, Hints, keys_in};
+use crate::{
+    BodyBuf, BodyDecodeError, DecodeLimits, Encoding, Expansion, Hints, keys_at_beginning, keys_in,
+};
 
 /// Blocks of deflate without output: twice one with a code of 128 literals of its own and one with
 /// the fixed code, so that the tables of both are made again.
@@ -92,11 +94,18 @@ pub fn decode(
     is_known: impl Fn(&str) -> bool,
 ) -> Decoded {
     let mut is_key_known = key.is_some_and(&is_known);
-    let limits = expansion.limits(is_key_known);
-    let mut tried = if hints.may_take_long(sent.len()) {
-        limits
+    let mut tried = if hints.may_take_long(sent.len()) && hints.may_be_encoded(sent) {
+        let keys = match (key, encoding_of(sent, hints)) {
+            (None, encoding @ (Encoding::Gzip | Encoding::Deflate | Encoding::Zstd)) => {
+                keys_at_beginning(encoding, sent)
+            }
+            _ => Vec::new(),
+        };
+        is_key_known |= keys.iter().any(|key| is_known(key));
+        let limits = expansion.limits(is_key_known);
+        next_limits((sent, hints), expansion, DecodeLimits::of_all(0), limits)
     } else {
-        limits.on_core(sent.len())
+        expansion.limits(is_key_known).on_core(sent.len())
     };
     let mut is_searched = false;
     let mut json = decode(tried);
@@ -134,12 +143,16 @@ fn next_limits(
     tried: DecodeLimits,
     limits: DecodeLimits,
 ) -> DecodeLimits {
-    let encoding = match hints.content_encoding {
-        Encoding::Identity => Encoding::of_magic(sent),
-        named => named,
-    };
     if hints.form {
         return limits;
     }
-    expansion.next_limits(encoding, sent, tried, limits)
+    expansion.next_limits(encoding_of(sent, hints), sent, tried, limits)
+}
+
+/// Encoding of the whole, by the head or by the first bytes.
+fn encoding_of(sent: &[u8], hints: Hints) -> Encoding {
+    match hints.content_encoding {
+        Encoding::Identity => Encoding::of_magic(sent),
+        named => named,
+    }
 }

@@ -20,7 +20,7 @@ use crate::admission::fair_queue::{Cost, Flow, Permit};
 use crate::admission::project_hint::{is_known, key_at_start, names_known_project};
 use crate::core::Core;
 use crate::metrics::Stage;
-use crate::offload::{ON_CORE_SENT_BYTES_MAX, OffloadSlot};
+use crate::offload::OffloadSlot;
 use crate::request::query::Query;
 use crate::request::route::Route;
 use bytes::Bytes;
@@ -162,7 +162,7 @@ async fn take_turn(
     let bytes = payload.len();
     let flow = admission.check_queue(hint.lane, hint.flow, last_flow, sent, bytes)?;
     let cost = match is_data || format.may_be_encoded(payload) {
-        true => Cost::encoded(bytes, format.on_core_bytes_max(bytes)),
+        true => Cost::encoded(bytes, format.hints.on_core_bytes_max(bytes)),
         false => Cost::plain(bytes),
     };
     admission.take_turn(hint.lane, flow, cost).await
@@ -214,15 +214,6 @@ impl PayloadFormat {
 
     fn may_be_encoded(&self, sent: &[u8]) -> bool {
         self.boundary.is_some() || self.hints.may_be_encoded(sent)
-    }
-
-    /// Bytes that a core decodes at most of a body of so many bytes as sent; 0 if it is decoded
-    /// beside the core.
-    fn on_core_bytes_max(&self, sent_bytes: usize) -> usize {
-        match sent_bytes {
-            ..=ON_CORE_SENT_BYTES_MAX => self.hints.on_core_bytes_max(sent_bytes),
-            _ => 0,
-        }
     }
 
     /// Payload in this format: the body, or the query's `data` if there is none.

@@ -171,9 +171,11 @@ impl ClickHouse {
         let table = format!("{}.server_runs", quoted_name(&self.settings.database));
         let scope = quoted_text(scope);
         // Always the same of two rows, if another process asks under our name. An aggregate answers
-        // even if there is none: an answer without a row would prove nothing.
+        // even if there is none: an answer without a row would prove nothing. Of no rows a profile
+        // may have it answer NULL, and then its type is another one for any number of rows.
         let query = format!(
-            "SELECT count() AS found, min(run) AS boot_id FROM {table} WHERE scope = {scope}"
+            "SELECT count() AS found, assumeNotNull(min(run)) AS boot_id FROM {table} \
+             WHERE scope = {scope}"
         );
         if let Some(boot_id) = self.fetch_boot_id(&query).await? {
             return Ok(boot_id);

@@ -109,7 +109,7 @@ fn blocks_of_nothing_cost_no_more_than_what_was_sent_allows_and_keep_nobody_wait
     assert_eq!(post(&mut first, "/e/", "", batch(&server).as_bytes()), 200);
     let key = server.credential("project_api_key");
     let known = format!("Authorization: Bearer {key}\r\n");
-    // On the core, and beside it.
+    // Both are long enough to be decoded beside the core.
     for bytes in [500 << 10, 19 * MIB] {
         for header in ["", known.as_str()] {
             let mut bodies = bodies(bytes, header);

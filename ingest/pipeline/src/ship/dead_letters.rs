@@ -6,9 +6,13 @@
 
 use super::section::{InsertKey, SectionPosition};
 use serde::Serialize;
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
 /// Extensions of files of bytes: rows, and blocks as they lay in the log.
@@ -17,6 +21,8 @@ const EXTENSIONS: [&str; 2] = ["rowbinary", "blocks"];
 const NAMES_MAX: u32 = 1_000;
 /// Digits of a salt in a name.
 const SALT_DIGITS: usize = 8;
+/// Numbers of a place in a name.
+const PLACE_NUMBERS: usize = 4;
 
 /// Folder of a lane's dead letters.
 #[derive(Clone, Debug)]
@@ -24,6 +30,10 @@ pub struct DeadLetters {
     path: PathBuf,
     /// Salt of the log, as in its tokens: positions recur in a log that is new.
     salt: u32,
+    /// Hashes of the places in names that only a search finds, as they were at the first dead
+    /// letter: none comes later. A search of a million files for each letter would hold up its
+    /// lane.
+    searched: Arc<OnceLock<HashSet<u64>>>,
 }
 
 /// State of a name for the bytes of a dead letter.
@@ -67,8 +77,11 @@ pub struct DeadLetter {
 impl DeadLetters {
     /// The folder at `path`, of a log with this salt; made when it is first needed.
     pub fn new(path: impl Into<PathBuf>, salt: u32) -> Self {
-        let path = path.into();
-        Self { path, salt }
+        Self {
+            path: path.into(),
+            salt,
+            searched: Arc::default(),
+        }
     }
 
     /// Writes and syncs the files of a dead letter; they survive a power cut once this returns.
@@ -109,6 +122,9 @@ impl DeadLetters {
     /// Returns the name that these rows or blocks have already: from before a crash, by an earlier
     /// version, or by a start before the checkpoint with another salt was lost.
     fn kept_name(&self, letter: &DeadLetter, extension: &str) -> io::Result<Option<String>> {
+        if !self.may_be_kept(letter)? {
+            return Ok(None);
+        }
         for entry in fs::read_dir(&self.path)? {
             let file = entry?.file_name();
             let name = file.to_str().and_then(|it| it.strip_suffix(extension));
@@ -122,6 +138,38 @@ impl DeadLetters {
             }
         }
         Ok(None)
+    }
+
+    /// Returns true if the letter may have a name that is not tried first.
+    fn may_be_kept(&self, letter: &DeadLetter) -> io::Result<bool> {
+        let searched = match self.searched.get() {
+            Some(searched) => searched,
+            None => {
+                let found = self.searched_places()?;
+                self.searched.get_or_init(|| found)
+            }
+        };
+        Ok(searched.contains(&hash(&letter.place())))
+    }
+
+    /// Hashes of the places in all names but those that are tried first.
+    fn searched_places(&self) -> io::Result<HashSet<u64>> {
+        let own = format!("-{:0SALT_DIGITS$x}-", self.salt);
+        let mut places = HashSet::new();
+        for entry in fs::read_dir(&self.path)? {
+            let file = PathBuf::from(entry?.file_name());
+            let extension = file.extension().and_then(OsStr::to_str);
+            let name = file.file_stem().and_then(OsStr::to_str);
+            let (Some(name), Some(extension)) = (name, extension) else {
+                continue;
+            };
+            let place = name.split_once(&own).map(|(_, place)| place);
+            let is_first = place.is_some_and(|place| place.split('-').count() == PLACE_NUMBERS);
+            if EXTENSIONS.contains(&extension) && !is_first {
+                places.extend(places_in(name));
+            }
+        }
+        Ok(places)
     }
 
     /// Returns a name that no other rows or blocks have, since the two share their description: a
@@ -182,6 +230,18 @@ impl DeadLetter {
         let number = place.strip_prefix(&self.place());
         number.is_some_and(|number| number.is_empty() || number.starts_with('-'))
     }
+}
+
+/// Hashes of everything in a name that may be a place: a salt before it, or a number after it,
+/// looks like a part of one.
+fn places_in(name: &str) -> Vec<u64> {
+    let parts: Vec<&str> = name.split('-').collect();
+    let places = parts.windows(PLACE_NUMBERS);
+    places.map(|numbers| hash(&numbers.join("-"))).collect()
+}
+
+fn hash(place: &str) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(place)
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -284,6 +344,30 @@ mod tests {
             assert_eq!(fs::read(path.with_extension("rowbinary")).unwrap(), b"row");
             assert_eq!(fs::read(there).unwrap(), bytes.as_bytes(), "{name}");
         }
+    }
+
+    #[test]
+    fn the_folder_is_searched_for_a_place_only_if_it_is_in_a_name_that_is_not_tried_first() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [
+            "events-0000002a-4-128-1-1",
+            "events-00000029-4-128-1-2",
+            "events-4-128-1-3",
+            "events-0000002a-4-128-1-4-2",
+        ] {
+            let rows = dir.path().join(format!("{name}.rowbinary"));
+            fs::write(&rows, "other").unwrap();
+            fs::write(rows.with_extension("json"), "{}").unwrap();
+        }
+        let dead_letters = DeadLetters::new(dir.path(), 42);
+        let searched = (1..6).filter(|row| {
+            let letter = DeadLetter {
+                row: *row,
+                ..letter()
+            };
+            dead_letters.may_be_kept(&letter).unwrap()
+        });
+        assert_eq!(searched.collect::<Vec<_>>(), [2, 3, 4]);
     }
 
     #[test]

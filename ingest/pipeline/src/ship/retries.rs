@@ -1,7 +1,8 @@
 //! Permits and turns of batches that fail. One that fails again and again has a permit beside those
 //! of the lane: a batch that cannot be executed keeps its table and month waiting, and no other. Of
-//! the failing batches of a table and month one is tried, until it is through. The others are
-//! parked from their first failure on: they hold no permit, and count as failing.
+//! the failing batches of a table and month one is tried, until it is through; one that may be
+//! failing alone goes behind the others after some tries. The others are parked from their first
+//! failure on: they hold no permit, and count as failing.
 
 use super::plan::BatchId;
 use millrace_rows::Month;
@@ -14,12 +15,15 @@ const FAILING_AFTER: u32 = 3;
 /// Capacity of the channel that reports failing batches to the lane.
 const REPORTS_MAX: usize = 64;
 
-/// Report of a batch that fails again and again.
+/// Report of a batch that fails again and again, or is parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailureReport {
     pub id: BatchId,
     /// True if nobody could be reached at the last try, which says nothing of the batch.
     pub is_unreachable: bool,
+    /// True if the batch is not tried before another one is through. Reports of that one hold for
+    /// it, also those from before.
+    pub is_parked: bool,
 }
 
 /// Turns of the failing batches by column list and month, while there are any.
@@ -107,7 +111,12 @@ impl Retries {
             return Some(turn);
         }
         failures.count = failures.count.max(FAILING_AFTER);
-        self.report(id, failures).await;
+        self.send(FailureReport {
+            id,
+            is_unreachable: failures.is_unreachable,
+            is_parked: true,
+        })
+        .await;
         let turn = turns.lock_owned().await;
         // The reports of others counted for this batch, too.
         failures.reported = None;
@@ -145,7 +154,15 @@ impl Retries {
         if failures.reported.replace(is_unreachable) == Some(is_unreachable) {
             return;
         }
-        let report = FailureReport { id, is_unreachable };
+        self.send(FailureReport {
+            id,
+            is_unreachable,
+            is_parked: false,
+        })
+        .await;
+    }
+
+    async fn send(&self, report: FailureReport) {
         // A lane that has ended needs not know.
         let _ = self.failing.send(report).await;
     }

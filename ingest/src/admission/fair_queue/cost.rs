@@ -38,8 +38,8 @@ impl Cost {
         }
     }
 
-    /// Cost of a body of so many bytes as sent, of which the core decodes `decoded_bytes_max` at
-    /// most; 0 for one that is decoded beside it.
+    /// Cost of a body of so many bytes as sent, of which the core decodes and parses
+    /// `decoded_bytes_max` at most; 0 for one that is decoded beside it.
     pub fn encoded(sent_bytes: usize, decoded_bytes_max: usize) -> Self {
         let decoded = |expansion| {
             let decoded = sent_bytes.saturating_mul(expansion);

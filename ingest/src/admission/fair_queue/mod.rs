@@ -19,9 +19,9 @@
 //! As long as the core keeps up, or serves one flow only, no request queues: each asks a few cells
 //! of its own core. Long requests queue nevertheless once the core has had half a megabyte of such
 //! since it last looked for new requests: some hundred bytes may decode to as much, and two dozen
-//! such requests in one go would keep all others waiting for a quarter of a second. Until a body is decoded it counts
-//! as all that it may decode to, as one that fails, or is too large, has cost that. From the queue
-//! long requests are served one by one, and others in between.
+//! such requests in one go would keep all others waiting for a quarter of a second. Until a body is
+//! decoded it counts as all that it may decode to, as one that fails, or is too large, has cost
+//! that. From the queue long requests are served one by one, and others in between.
 
 mod cost;
 mod deficit_round_robin;

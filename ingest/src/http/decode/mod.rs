@@ -7,7 +7,6 @@ mod tests;
 
 use super::context::RequestContext;
 use crate::admission::budget::Share;
-use crate::offload::ON_CORE_SENT_BYTES_MAX;
 use encoded_payload::is_known;
 pub use encoded_payload::{DecodedPayload, EncodedPayload, PayloadKind};
 use millrace_encoding::{BodyDecodeError, DecodeLimits, Encoding, Expansion};
@@ -31,8 +30,7 @@ pub async fn decode(
         encoded: None,
         encoding: Encoding::Identity,
     };
-    let is_short = sent_bytes <= ON_CORE_SENT_BYTES_MAX && !sent.hints.may_take_long(sent_bytes);
-    if is_short || !sent.hints.may_be_encoded(&sent.bytes) {
+    if !sent.hints.may_take_long(sent_bytes) || !sent.hints.may_be_encoded(&sent.bytes) {
         tried.is_key_known = key.is_some_and(|key| is_known(core.process.deps.keys.cached(key)));
         if tried.is_key_known {
             share.mark_project_known();

@@ -2,7 +2,7 @@
 
 use super::*;
 use libdeflater::{CompressionLvl, Compressor};
-use millrace_encoding::{BodyBuf, Boundary, Hints};
+use millrace_encoding::{BodyBuf, Boundary, Hints, ON_CORE_SENT_BYTES_MAX};
 
 fn gzip(plain: &str) -> Vec<u8> {
     let mut compressor = Compressor::new(CompressionLvl::default());

@@ -19,6 +19,7 @@ mod gateway;
 mod inserts;
 mod persons;
 mod presence;
+mod profiles;
 mod purge;
 mod quorum;
 mod reads;

@@ -17,7 +17,7 @@ const NODE: &str = "node";
 
 /// Query that decides about rows.
 #[derive(Clone, Copy, Debug)]
-enum Question {
+pub enum Question {
     AnyPresent,
     CountPresent,
     AreStoredOrReplaced,
@@ -26,7 +26,7 @@ enum Question {
 }
 
 impl Question {
-    const ALL: [Self; 5] = [
+    pub const ALL: [Self; 5] = [
         Self::AnyPresent,
         Self::CountPresent,
         Self::AreStoredOrReplaced,
@@ -35,7 +35,7 @@ impl Question {
     ];
 
     /// Asks about the event 1.
-    async fn ask(self, clickhouse: &ClickHouse) -> Result<(), QueryError> {
+    pub async fn ask(self, clickhouse: &ClickHouse) -> Result<(), QueryError> {
         let keys = [key(1)];
         match self {
             Self::AnyPresent => {
@@ -94,7 +94,7 @@ async fn repeat(mut client: TcpStream, server: String, first: Arc<Mutex<Option<V
 }
 
 /// Reads a request to its end, and adds that the connection is closed after it.
-async fn read_request(client: &mut TcpStream) -> Option<Vec<u8>> {
+pub async fn read_request(client: &mut TcpStream) -> Option<Vec<u8>> {
     let mut request = Vec::new();
     loop {
         if let Some(at) = request.windows(4).position(|it| it == b"\r\n\r\n") {

@@ -42,6 +42,9 @@ use millrace_rows::{Month, Table};
 use retry::RetryReason;
 use uuid::Uuid;
 
+/// Tries of one turn, after which a batch that may be failing alone goes behind the others.
+const TURN_TRIES_MAX: u32 = 8;
+
 /// Delivery of one insert batch.
 #[derive(Debug)]
 pub struct Delivery<'a, B> {
@@ -80,12 +83,15 @@ impl<B: Body> Delivery<'_, B> {
         };
         let mut failures = Failures::before(self.stage);
         let mut turn = None;
+        let mut tries_of_turn = 0;
         let mut is_first = true;
         loop {
             if turn.is_none() && !self.is_part {
                 let key = (self.insert_target, self.month);
                 turn = self.retries.turn(self.id, &mut failures, key).await;
+                tries_of_turn = 0;
             }
+            tries_of_turn += 1;
             let permit = self.retries.permit(&failures).await;
             let tried = self.try_once(sink, is_first).await;
             drop(permit);
@@ -100,6 +106,9 @@ impl<B: Body> Delivery<'_, B> {
                     let batch = (self.lane, self.token);
                     reason.report(sink, batch, failed.is_logged).await;
                     tokio::time::sleep(failed.pause).await;
+                    if tries_of_turn >= TURN_TRIES_MAX && !reason.is_of_all() {
+                        turn = None;
+                    }
                 }
             }
             is_first = false;

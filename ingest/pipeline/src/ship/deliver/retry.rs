@@ -44,6 +44,20 @@ impl RetryReason {
         }
     }
 
+    /// Returns true if others of the table and month would fail, too. What is not known to be of
+    /// all may be of this batch alone: it takes longer than a gateway waits, an earlier try of it
+    /// still runs, or the disk does not read it.
+    pub(super) const fn is_of_all(&self) -> bool {
+        match self {
+            Self::Insert(error) => matches!(
+                error.outcome,
+                InsertOutcome::NotStored | InsertOutcome::Misconfigured
+            ),
+            Self::Query(_) => self.is_unreachable(),
+            Self::StillRunning => false,
+        }
+    }
+
     /// Counts and logs the reason, of a lane and of a token, and makes tables that are missing.
     pub(super) async fn report<K: Sink>(
         &self,

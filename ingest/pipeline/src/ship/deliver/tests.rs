@@ -93,8 +93,11 @@ async fn a_batch_with_one_exception_again_and_again_is_returned_unless_the_serve
         assert_eq!(
             reports.try_recv(),
             if tries > 3 {
-                let (id, is_unreachable) = (7, false);
-                Ok(FailureReport { id, is_unreachable })
+                Ok(FailureReport {
+                    id: 7,
+                    is_unreachable: false,
+                    is_parked: false,
+                })
             } else {
                 Err(TryRecvError::Empty)
             }
@@ -168,8 +171,10 @@ async fn of_the_failing_batches_of_a_month_one_is_tried_until_it_is_through() {
         let [parked, also_parked, tried] = of_month;
         assert_eq!([parked, also_parked], [1, 1], "after their first failure");
         assert!(tried > 100 && of_other > 100, "{tried}, {of_other}");
-        let reported = std::iter::from_fn(|| reports.try_recv().ok());
-        assert_eq!(reported.count(), 4, "all count as failing");
+        let reported: Vec<_> = std::iter::from_fn(|| reports.try_recv().ok()).collect();
+        assert_eq!(reported.len(), 4, "all count as failing");
+        let parked = reported.iter().filter(|report| report.is_parked);
+        assert_eq!(parked.count(), 2);
     };
     let (first, second, third, other, ()) = tokio::join!(first, second, third, other, watched);
     for settled in [first, second, third, other] {
@@ -200,6 +205,35 @@ async fn a_part_waits_for_no_turn_and_a_dropped_batch_gives_its_turn_back() {
     let back = Instant::now() + soon;
     let (sink, _) = failing((InsertOutcome::NotStored, Some(252)), Some(back));
     assert!(matches!(new().settle(&sink).await, InsertResult::Stored));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_may_be_failing_alone_goes_behind_the_others_of_its_month() {
+    for (fault, goes_behind) in [
+        ((InsertOutcome::Unknown, None), true),
+        ((InsertOutcome::Unknown, Some(216)), true),
+        ((InsertOutcome::Unread, None), true),
+        ((InsertOutcome::NotStored, Some(252)), false),
+        ((InsertOutcome::NotStored, None), false),
+        ((InsertOutcome::Misconfigured, Some(497)), false),
+    ] {
+        let (retries, _reports) = Retries::new(4);
+        let (body, stored_counts) = (Vec::<Bytes>::new(), StoredCounts::default());
+        let new = || delivery((&retries, &stored_counts), &body);
+        let (stuck, _) = failing(fault, None);
+        let minute = Duration::from_secs(60);
+        let mut held = Box::pin(new().settle(&stuck));
+        let waited = tokio::time::timeout(minute, &mut held).await;
+        assert!(waited.is_err(), "it holds the turn of its month");
+        // It fails once, and waits for the turn.
+        let (sink, _) = failing(fault, Some(Instant::now() + Duration::from_millis(1)));
+        let other = tokio::time::timeout(10 * minute, new().settle(&sink));
+        let settled = tokio::select! {
+            settled = &mut held => panic!("{settled:?}"),
+            settled = other => settled,
+        };
+        assert_eq!(settled.is_ok(), goes_behind, "{fault:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ use super::{Event, ShipError, Shipper};
 use crate::ship::backoff::RetryBackoff;
 use crate::ship::insert_result::InsertResult;
 use crate::ship::plan::BatchId;
+use crate::ship::retries::FailureReport;
 use crate::ship::sink::Sink;
 use tokio::task::JoinError;
 use tokio::time::Instant;
@@ -27,6 +28,14 @@ impl<K: Sink> Shipper<K> {
             Err(error) => return Err(self.panicked(&error)),
         }
         Ok(())
+    }
+
+    /// Takes in the report of a batch that fails.
+    pub(super) fn take_report(&mut self, report: FailureReport) {
+        match report.is_parked {
+            true => self.plan.mark_parked(report.id, report.is_unreachable),
+            false => self.plan.mark_failing(report.id, report.is_unreachable),
+        }
     }
 
     /// Error of a task that panicked. It was one of those under way, whose frames are named for who

@@ -133,9 +133,7 @@ impl<K: Sink> Shipper<K> {
                     self.phase = Phase::Draining { deadline };
                 }
                 Some(event) = self.tasks.join_next() => self.take(event)?,
-                Some(report) = self.failing.recv() => {
-                    self.plan.mark_failing(report.id, report.is_unreachable);
-                }
+                Some(report) = self.failing.recv() => self.take_report(report),
                 changed = self.synced.changed(), if wake.on_frames => {
                     // The commit thread has ended: no more frames will come.
                     if changed.is_err() {
@@ -159,7 +157,7 @@ impl<K: Sink> Shipper<K> {
             self.take(event)?;
         }
         while let Ok(report) = self.failing.try_recv() {
-            self.plan.mark_failing(report.id, report.is_unreachable);
+            self.take_report(report);
         }
         if Instant::now() < self.paused_until {
             return Ok(false);

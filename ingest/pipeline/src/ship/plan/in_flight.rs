@@ -119,6 +119,23 @@ impl<S: Clone> Plan<S> {
         }
     }
 
+    /// Marks a batch as failing that is parked until others of its key are through. The last try of
+    /// those is the later one, so that theirs decides whether somebody can be reached, if they are
+    /// known to fail; else `is_unreachable`.
+    pub fn mark_parked(&mut self, id: BatchId, is_unreachable: bool) {
+        let Some(parked) = self.in_flight.get(&id) else {
+            return;
+        };
+        let key = &parked.batch.key;
+        let others = self.in_flight.iter().filter(|(other, _)| **other != id);
+        let mut failing = others.filter(|(_, it)| it.blocks() && it.batch.key == *key);
+        let reported = failing.next().map(|(_, it)| it.is_unreachable);
+        if let Some(parked) = self.in_flight.get_mut(&id) {
+            parked.is_failing = true;
+            parked.is_unreachable = reported.unwrap_or(is_unreachable);
+        }
+    }
+
     /// Number of batches in flight that are neither parts of refused ones nor failing, and do not
     /// wait for such parts.
     fn whole_in_flight(&self) -> usize {

@@ -127,19 +127,40 @@ fn months_that_have_waited_longest_are_sent_first() {
     assert_eq!(env.sent(), months);
 }
 
-#[test]
-fn a_report_of_the_tried_batch_of_a_month_holds_for_the_parked_ones() {
+/// Returns a lane with two batches of a month in flight, and their ids.
+fn env_with_two_in_flight() -> (TestEnv, [BatchId; 2]) {
     let mut env = TestEnv::new();
-    let mut failing = Vec::new();
-    for _ in 0..2 {
+    let ids = [(); 2].map(|()| {
         env.row(RECENT);
         env.pass(Duration::from_secs(1));
-        failing.extend(env.plan.launch(env.now(), None));
-    }
-    for (id, _) in &failing {
-        env.plan.mark_failing(*id, true);
+        env.plan.launch(env.now(), None)[0].0
+    });
+    (env, ids)
+}
+
+#[test]
+fn a_report_of_the_tried_batch_of_a_month_holds_for_the_parked_ones() {
+    let (mut env, failing) = env_with_two_in_flight();
+    for id in failing {
+        env.plan.mark_failing(id, true);
     }
     assert_eq!(env.plan.blocked_sections(), 0, "nobody can be reached");
-    env.plan.mark_failing(failing[0].0, false);
+    env.plan.mark_failing(failing[0], false);
     assert_eq!(env.plan.blocked_sections(), 2);
+}
+
+#[test]
+fn a_batch_that_is_parked_does_not_change_what_is_known_of_the_tried_one() {
+    for is_unreachable in [true, false] {
+        let (mut env, [tried, parked]) = env_with_two_in_flight();
+        env.plan.mark_failing(tried, is_unreachable);
+        env.plan.mark_parked(parked, !is_unreachable);
+        let expected = if is_unreachable { 0 } else { 2 };
+        assert_eq!(env.plan.blocked_sections(), expected, "{is_unreachable}");
+
+        let (mut env, [_, parked]) = env_with_two_in_flight();
+        env.plan.mark_parked(parked, is_unreachable);
+        let expected = if is_unreachable { 0 } else { 1 };
+        assert_eq!(env.plan.blocked_sections(), expected, "no report before");
+    }
 }
