@@ -2,8 +2,8 @@
 
 use crate::test_env::{NODES, NOW, TestEnv, options, update};
 use crate::working::{copied, in_one_pass, kept, register};
-use millrace_catalog::ProjectId;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{PersonWatermark, ProjectId};
 use millrace_persons::{GrowthLimits, PersonStore, PersonUpdate, Round, Worker, WorkerOptions};
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Duration;
@@ -89,10 +89,7 @@ async fn no_project_waits_for_one_with_a_large_backlog(one: TestDatabase, _: Tes
     let rounds = rounds_until(&env, &worker, other, &format!("id {HOSTILE}")).await;
     assert!(rounds <= ROUNDS_MAX, "{rounds}");
     // Exports of the other project's persons do not wait longer either.
-    let passed = PersonStore::new(&env.catalog)
-        .watermark_of(other)
-        .await
-        .unwrap();
+    let passed = PersonWatermark::new(&env.catalog).of(other).await.unwrap();
     assert_eq!(passed, Some(Micros(NOW + HOSTILE + 1).into()));
     // The same holds for later updates, while the backlog is worked off.
     for later in 1..4 {
@@ -198,8 +195,8 @@ async fn deferred_projects_lose_nothing_and_rejoin_the_others(
     assert_eq!(progress.backlogs, []);
     let project_ids = [env.project_id, env.foreign_project_id];
     for project_id in project_ids {
-        let passed = PersonStore::new(&env.catalog)
-            .watermark_of(project_id)
+        let passed = PersonWatermark::new(&env.catalog)
+            .of(project_id)
             .await
             .unwrap();
         assert_eq!(passed, Some(Micros(NOW + 90).into()));

@@ -6,7 +6,7 @@ mod pauses;
 mod waiting;
 
 use async_trait::async_trait;
-use millrace_catalog::testing::{self, TestDatabase};
+use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BatchExport, BatchExportRun, Catalog, DestinationType, NodeStarts, Nodes, ProjectId,
     Published, UtcTime, Watermarks,
@@ -307,7 +307,7 @@ pub fn new_export(kind: DestinationType, config: &Value) -> NewBatchExport {
     };
     NewBatchExport {
         interval: "every 5 minutes".to_owned(),
-        ..testing::new_export(destination)
+        ..millrace_exports::testing::new_export(destination)
     }
 }
 
