@@ -7,8 +7,7 @@ use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::testing::set_features;
 use millrace_organizations::testing::test_env::actor;
 use millrace_organizations::{
-    Members, NewPlugin, OrganizationChange, Organizations, PluginFamily, PluginFields,
-    PluginWriter, Plugins,
+    Members, NewPlugin, OrganizationChange, Organizations, PluginFamily, PluginFields, PluginWriter,
 };
 use serde_json::json;
 

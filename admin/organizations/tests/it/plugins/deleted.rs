@@ -4,7 +4,7 @@ use super::{create, files, plugins, writer_in};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, Cleanup};
 use millrace_organizations::testing::fixture::Fixture;
-use millrace_organizations::{Organizations, PluginFamily, PluginFields, Plugins};
+use millrace_organizations::{Organizations, PluginFamily, PluginFields};
 use uuid::Uuid;
 
 on_both!(sources_of_deleted_plugins_follow_one_plugin_after_the_other,);

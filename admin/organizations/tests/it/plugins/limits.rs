@@ -6,7 +6,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::{
     FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFamily, PluginFields,
-    PluginRelease, Plugins,
+    PluginRelease,
 };
 use serde_json::{Value, json};
 

@@ -4,9 +4,7 @@ use super::{create, files, named, plugins, writer_in};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, ActivityScope};
 use millrace_organizations::testing::fixture::Fixture;
-use millrace_organizations::{
-    FileChange, NewPlugin, PLUGIN_FILES_MAX, PluginFamily, PluginFields, Plugins,
-};
+use millrace_organizations::{FileChange, NewPlugin, PLUGIN_FILES_MAX, PluginFamily, PluginFields};
 use serde_json::json;
 
 on_both!(

@@ -4,7 +4,7 @@ use super::{code_of, create, foreign, named, plugins, writer_in};
 use millrace_catalog::PageRequest;
 use millrace_catalog::testing::TestDatabase;
 use millrace_organizations::testing::fixture::{ALL, Fixture};
-use millrace_organizations::{NewPlugin, PluginFamily, PluginFields, PluginWriter, Plugins};
+use millrace_organizations::{NewPlugin, PluginFamily, PluginFields, PluginWriter};
 use serde_json::json;
 
 on_both!(

@@ -3,8 +3,8 @@
 use super::{create, named, plugins, writer_in};
 use millrace_catalog::testing::{TestDatabase, nested_markers};
 use millrace_catalog::{ActivityScope, PageRequest};
+use millrace_organizations::PluginFamily;
 use millrace_organizations::testing::fixture::Fixture;
-use millrace_organizations::{PluginFamily, Plugins};
 use serde_json::json;
 
 on_both!(

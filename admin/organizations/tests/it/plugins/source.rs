@@ -4,9 +4,7 @@ use super::{code_of, create, files, plugins, writer_in};
 use millrace_catalog::PluginType;
 use millrace_catalog::testing::TestDatabase;
 use millrace_organizations::testing::fixture::Fixture;
-use millrace_organizations::{
-    NewPlugin, PluginFamily, PluginFields, PluginRelease, PluginWriter, Plugins,
-};
+use millrace_organizations::{NewPlugin, PluginFamily, PluginFields, PluginRelease, PluginWriter};
 use serde_json::json;
 
 on_both!(

@@ -5,7 +5,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{ChangeError, Cleanup, ProjectId};
 use millrace_organizations::testing::fixture::{ALL, Fixture};
 use millrace_organizations::testing::set_features;
-use millrace_organizations::{Organizations, PluginFamily, PluginFields, PluginWriter, Plugins};
+use millrace_organizations::{Organizations, PluginFamily, PluginFields, PluginWriter};
 use serde_json::{Value, json};
 
 on_both!(

@@ -7,8 +7,7 @@ use millrace_catalog::{
 };
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::{
-    ActivityFilter, ActivityLog, Organizations, PluginFamily, PluginFields, PluginWriter, Plugins,
-    Projects,
+    ActivityFilter, ActivityLog, Organizations, PluginFamily, PluginFields, PluginWriter, Projects,
 };
 use serde_json::json;
 use std::sync::Arc;
