@@ -1,8 +1,6 @@
 //! Entities of the tables, one file each. They are for the owners of the records, which `deny.toml`
 //! lists with SeaORM; all others get the models only.
 
-#![allow(missing_docs, reason = "SeaORM's macros make items without")]
-
 pub mod activity_counts;
 pub mod activity_log;
 pub mod batch_export_backfills;
