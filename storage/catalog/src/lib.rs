@@ -1,5 +1,5 @@
-//! Catalog of organizations, projects, users and keys, in SQLite or PostgreSQL: the tables, and what
-//! the crates need that own their records.
+//! Catalog of organizations, projects, users and keys, in SQLite or PostgreSQL: the tables, and
+//! what the crates need that own their records.
 //!
 //! | Module | Holds |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Contention: changes of exports beside another transaction that has not ended, which is one of the
-//! test's own, or concurrent changes that run many times.
+//! Contention: changes of exports beside another transaction that has not ended, which is one of
+//! the test's own, or concurrent changes that run many times.
 
 use millrace_catalog::testing::{DatabaseKind, TestDatabase, holding, until_one_waits};
 use millrace_catalog::{Actor, BatchExport, ChangeError, DestinationType};
