@@ -103,8 +103,9 @@ impl DecodeLimits {
     /// Limits this by what a core decodes itself of a body of `sent_bytes`.
     ///
     /// That is all that a body without a known key may decode to, even if it is more than a core
-    /// parses, so that no such body is decoded twice: each kB sent may cost 1 ms, and blocks without
-    /// output cost 0.3 ms in each pass. Without parsing, decoding takes a millisecond or two.
+    /// parses, so that no such body is decoded twice: each kB sent may cost 1 ms, and blocks
+    /// without output cost 0.3 ms in each pass. Without parsing, decoding takes a millisecond or
+    /// two.
     #[must_use]
     pub fn on_core(self, sent_bytes: usize) -> Self {
         let slow_bytes_max = match sent_bytes {
