@@ -254,7 +254,7 @@ mod tests {
     fn partial_confinement_gives_a_warning() {
         assert_eq!(Confinement::Full.warning(), None);
         for less in [Confinement::Partial, Confinement::None] {
-            assert!(less.warning().unwrap().contains("its grants alone"));
+            assert!(less.warning().unwrap().contains("only its grants keep"));
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Databases, one for each test: empty ones, and copies of one with the schema.
 
-use super::postgres::{TestPostgres, execute};
-use crate::connect::{begin_write, end_maintenance};
+use super::connect::{connected, execute};
+use super::postgres::TestPostgres;
+use crate::connect::begin_write;
 use crate::migrations::step_names;
 use crate::{Catalog, CatalogError};
 use sea_orm::prelude::Uuid;
-use sea_orm::{
-    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement,
-};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr, Statement};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -291,13 +290,6 @@ impl TestDatabase {
         };
         Catalog::create_before(&self.url, old, step).await
     }
-}
-
-/// Connects to a database.
-pub(super) async fn connected(url: &str) -> Result<DatabaseConnection, DbErr> {
-    let mut options = ConnectOptions::new(url);
-    end_maintenance(&mut options);
-    Database::connect(options).await
 }
 
 /// Writes the schema into a database.

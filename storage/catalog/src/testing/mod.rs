@@ -1,6 +1,7 @@
 //! Databases for tests: a PostgreSQL cluster of the test binary's own, databases with the schema
 //! and without, and [`on_both!`], which runs a test on each kind.
 
+mod connect;
 mod database;
 mod held;
 mod hostile_json;

@@ -7,8 +7,7 @@
 //! however that came about, and then it stops the server and removes the directory. The thread is
 //! one that sleeps for ever, since each test has a thread of its own that ends with it.
 
-use super::database::connected;
-use sea_orm::{ConnectionTrait, DbErr};
+use super::connect::execute;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -200,11 +199,4 @@ fn find_binaries() -> Result<PathBuf, String> {
             version.and_then(|version| version.to_str()?.parse::<u32>().ok())
         })
         .ok_or_else(missing)
-}
-
-/// Executes statements at a database.
-pub(super) async fn execute(url: &str, sql: &str) -> Result<(), DbErr> {
-    let db = connected(url).await?;
-    db.execute_unprepared(sql).await?;
-    db.close().await
 }

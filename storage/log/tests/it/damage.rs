@@ -283,7 +283,6 @@ fn a_frame_is_found_behind_bytes_that_begin_like_frames() {
     }
 }
 
-/// Both versions of frames: 1 sums all bytes of its blocks itself.
 #[test]
 fn frames_larger_than_one_read_are_proven_and_skipped_when_damaged() {
     let options = || LogOptions {
@@ -291,41 +290,31 @@ fn frames_larger_than_one_read_are_proven_and_skipped_when_damaged() {
         bytes_max: 128 << 20,
         ..options()
     };
-    for version in [1, 2] {
-        let fs = MemoryFs::new();
-        let (mut log, _) = Log::open(options(), Arc::new(fs.clone())).unwrap();
-        for seed in 0..3 {
-            append(&mut log, seed, 15 << 20);
-        }
-        log.sync().unwrap();
-        let whole = read_from(&log.handle(), Position::FIRST);
-        drop(log);
-        let path = segment_paths(&fs, Path::new(DIR)).remove(0);
-        let mut bytes = fs.read(&path).unwrap();
-        for (frame, _) in whole
-            .iter()
-            .filter(|(frame, _)| frame.position.segment == 1)
-        {
-            bytes[frame.position.offset as usize + 4] = version;
-        }
-        reseal_segment(&mut bytes, 1);
-        fs.put(&path, &bytes);
-        let (log, recovery) = Log::open(options(), Arc::new(fs.clone())).unwrap();
-        assert!(!recovery.is_damaged(), "{version}: {recovery:?}");
-        assert_eq!(recovery.frames, 3, "version {version}");
-        drop(log);
-        // The last block of the first frame.
-        bytes[whole[0].0.end.offset as usize - 30] ^= 1;
-        fs.put(&path, &bytes);
-        let (log, recovery) = Log::open(options(), Arc::new(fs.clone())).unwrap();
-        assert_eq!((recovery.frames, recovery.quarantined.len()), (2, 1));
-        let left = read_from(&log.handle(), Position::FIRST);
-        assert!(
-            left.iter()
-                .map(|it| &it.1)
-                .eq(whole[1..].iter().map(|it| &it.1))
-        );
+    let fs = MemoryFs::new();
+    let (mut log, _) = Log::open(options(), Arc::new(fs.clone())).unwrap();
+    for seed in 0..3 {
+        append(&mut log, seed, 15 << 20);
     }
+    log.sync().unwrap();
+    let whole = read_from(&log.handle(), Position::FIRST);
+    drop(log);
+    let (log, recovery) = Log::open(options(), Arc::new(fs.clone())).unwrap();
+    assert!(!recovery.is_damaged(), "{recovery:?}");
+    assert_eq!(recovery.frames, 3);
+    drop(log);
+    let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+    let mut bytes = fs.read(&path).unwrap();
+    // The last block of the first frame.
+    bytes[whole[0].0.end.offset as usize - 30] ^= 1;
+    fs.put(&path, &bytes);
+    let (log, recovery) = Log::open(options(), Arc::new(fs.clone())).unwrap();
+    assert_eq!((recovery.frames, recovery.quarantined.len()), (2, 1));
+    let left = read_from(&log.handle(), Position::FIRST);
+    assert!(
+        left.iter()
+            .map(|it| &it.1)
+            .eq(whole[1..].iter().map(|it| &it.1))
+    );
 }
 
 #[test]
