@@ -16,6 +16,7 @@
 mod early_sends;
 mod in_flight;
 mod parts;
+mod permits;
 mod recovery;
 #[cfg(test)]
 mod tests;

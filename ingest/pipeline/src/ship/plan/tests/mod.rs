@@ -2,6 +2,7 @@
 
 mod capacity;
 mod parts;
+mod permits;
 
 use super::*;
 use crate::ship::retries::DeliveryStage;
