@@ -4,7 +4,7 @@ use super::{Now, Plan};
 use crate::ship::insert_batch::{InsertBatch, LogSpan};
 use crate::ship::limits::Limits;
 use crate::ship::section::{InsertKey, Section, SectionPosition};
-use millrace_rows::Month;
+use millrace_rows::{Month, Table};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -54,10 +54,27 @@ impl<S: Clone> Plan<S> {
         waiting: &WaitingSections<S>,
         recent: Month,
     ) -> Option<Duration> {
-        let since = waiting.since()?;
-        let at_last = since + self.limits.age(key, recent);
-        let early = since + self.limits.age_early();
-        Some(at_last.min(early.max(self.early_sends.free_at(&self.limits))))
+        let early = waiting.since()? + self.limits.age_early();
+        let early = early.max(self.early_sends.free_at(&self.limits));
+        Some(self.due_at_last(key, waiting, recent)?.min(early))
+    }
+
+    /// Time at which rows that are not sent early have waited long enough. Person updates that
+    /// somebody waits for do not wait for more.
+    fn due_at_last(
+        &self,
+        key: &InsertKey,
+        waiting: &WaitingSections<S>,
+        recent: Month,
+    ) -> Option<Duration> {
+        let first = waiting.first()?;
+        let is_wanted =
+            first.frame < self.updates_wanted && key.table() == Some(Table::PersonUpdates);
+        let age = match is_wanted {
+            true => Duration::ZERO,
+            false => self.limits.age(key, recent),
+        };
+        Some(waiting.since()? + age)
     }
 
     /// Returns the key to send next, of those that have a permit: full ones before aged ones, then
@@ -71,8 +88,9 @@ impl<S: Clone> Plan<S> {
             let is_due = is_full || pressed || now.elapsed >= self.due(key, waiting, now.recent)?;
             is_due.then_some((!is_full, since, key))
         });
-        let (is_partial, since, key) = due.min()?;
-        let is_aged = now.elapsed >= since + self.limits.age(key, now.recent);
+        let (is_partial, _, key) = due.min()?;
+        let at_last = self.due_at_last(key, self.waiting.get(key)?, now.recent)?;
+        let is_aged = now.elapsed >= at_last;
         Some(Due {
             key: key.clone(),
             is_early: is_partial && !pressed && !is_aged,

@@ -3,6 +3,7 @@
 mod capacity;
 mod parts;
 mod permits;
+mod wanted;
 
 use super::*;
 use crate::ship::retries::DeliveryStage;
