@@ -130,6 +130,7 @@ pub fn options(updates_max: usize) -> WorkerOptions {
     WorkerOptions {
         updates_max,
         apply_max: Duration::from_secs(3_600),
+        backlogs_max: Duration::from_secs(3_600),
         look_every: Duration::from_millis(20),
         retry_pause: Duration::from_millis(20),
         lapse_after: Duration::from_millis(400),

@@ -1,12 +1,13 @@
-//! Applies updates in rounds: copy what is left, read, apply, copy.
+//! Applies updates in rounds, while this process holds the lease. A round is in [`round`].
 
-use crate::batch::{self, Batch, NextBatch};
+mod round;
+
 use crate::failure::Failure;
 use crate::leader::Leader;
 use crate::round_size::RoundSize;
-use crate::state::{ApplyOptions, GrowthLimits, PersonProgress, PersonStore};
-use crate::{metrics, replicate, retention};
-use millrace_catalog::{Catalog, Nodes, UtcTime};
+use crate::state::{GrowthLimits, PersonStore};
+use crate::{metrics, retention};
+use millrace_catalog::Catalog;
 use millrace_clickhouse::{ClickHouse, QueryError};
 use millrace_rows::{Month, RareLog};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,9 +19,10 @@ use uuid::Uuid;
 /// Interval at which the catalog's size is measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
-/// Pause between transactions of a round: other processes poll for SQLite's lock, and would not
-/// find it free without one.
-const BETWEEN_TRANSACTIONS: Duration = Duration::from_millis(10);
+/// Parts of the largest round that make the smallest one. A small one of projects without a backlog
+/// would defer them for little, and one of backlogs keeps all others waiting.
+const OTHERS_SMALLEST: usize = 10;
+const BACKLOGS_SMALLEST: usize = 40;
 
 /// Options of the worker.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +32,12 @@ pub struct WorkerOptions {
     pub updates_max: usize,
     /// Bytes of updates that are read at once, roughly.
     pub bytes_max: usize,
-    /// Time of a round after which updates of projects with a backlog wait for the next one, so
-    /// that what comes meanwhile from others waits for little more.
+    /// Time in which the updates of projects without a backlog should be applied and copied: a
+    /// round reads as many of them as that takes, roughly.
     pub apply_max: Duration,
+    /// Time for updates of projects with a backlog, after which the rest waits for the next round:
+    /// what comes meanwhile from others waits for that.
+    pub backlogs_max: Duration,
     /// Longest time without an end of the round or of a page that it copies. After it this process
     /// gives the lease up and begins anew. Both end far sooner while the databases answer.
     pub round_max: Duration,
@@ -56,10 +61,11 @@ impl Default for WorkerOptions {
         Self {
             updates_max: 20_000,
             bytes_max: 32 << 20,
-            apply_max: Duration::from_secs(1),
+            apply_max: Duration::from_millis(500),
+            backlogs_max: Duration::from_millis(300),
             // Longer than all statements of a round that a silent ClickHouse answers too late.
             round_max: Duration::from_secs(900),
-            look_every: Duration::from_millis(500),
+            look_every: Duration::from_millis(200),
             retry_pause: Duration::from_secs(2),
             lapse_after: Duration::from_secs(6),
             kept: Duration::from_secs(30 * 24 * 3_600),
@@ -89,8 +95,10 @@ pub struct Worker {
     catalog: Catalog,
     clickhouse: ClickHouse,
     options: WorkerOptions,
-    /// Updates that the next round reads at most.
-    round_size: RoundSize,
+    /// Updates of projects without a backlog that the next round reads at most.
+    others_size: RoundSize,
+    /// Updates of projects with one that it does.
+    backlogs_size: RoundSize,
     /// Pages that were copied: a copy of all persons takes as long as it takes.
     copied_pages: AtomicU64,
     /// Failures that were logged lately, since the last round that succeeded.
@@ -106,7 +114,8 @@ impl Worker {
             catalog,
             clickhouse,
             options,
-            round_size: RoundSize::new(options.updates_max),
+            others_size: RoundSize::new(options.updates_max, OTHERS_SMALLEST),
+            backlogs_size: RoundSize::new(options.updates_max, BACKLOGS_SMALLEST),
             copied_pages: AtomicU64::new(0),
             failures: RareLog::default(),
         }
@@ -229,119 +238,6 @@ impl Worker {
                 self.options.retry_pause
             }
         }
-    }
-
-    /// Brings the catalog and ClickHouse one step further. Two processes at it at the same time do
-    /// no harm: of two that apply the same updates, one finds that it is late.
-    ///
-    /// # Errors
-    /// When a database cannot be asked.
-    pub async fn round(&self) -> Result<Round, Failure> {
-        Ok(self.step().await?.0)
-    }
-
-    /// Makes a round, and returns with it the arrival time before which all is applied and copied.
-    async fn step(&self) -> Result<(Round, Option<UtcTime>), Failure> {
-        let progress = PersonStore::new(&self.catalog).progress().await?;
-        if progress.copied < progress.version {
-            self.copy(&progress).await?;
-        }
-        let watermark = Nodes::new(&self.catalog).updates_watermark().await?;
-        metrics::backlogs(progress.backlogs.len());
-        let Some(watermark) = watermark else {
-            return Ok((Round::Done, progress.watermark()));
-        };
-        if progress.passed >= Some(watermark) && progress.backlogs.is_empty() {
-            // All that may be applied has been.
-            return Ok((Round::Done, progress.passed));
-        }
-        let limits = (self.round_size.get(), self.options.bytes_max);
-        let (catalog, clickhouse) = (&self.catalog, &self.clickhouse);
-        let next = batch::next_batch(catalog, clickhouse, &progress, watermark, limits).await?;
-        let batch = match next {
-            NextBatch::Ready(batch) => batch,
-            NextBatch::Defer(project_ids, batch) => {
-                let deferred = PersonStore::new(&self.catalog)
-                    .defer(&progress, &project_ids)
-                    .await?;
-                if deferred > 0 {
-                    tracing::debug!(
-                        projects = ?project_ids,
-                        "person updates of a project wait in a backlog of their own"
-                    );
-                    return Ok((Round::More, progress.watermark()));
-                }
-                // The projects are gone, or another process was faster.
-                batch
-            }
-        };
-        self.apply(progress, &batch, watermark).await
-    }
-
-    /// Applies a batch, copies what it changed, and records the progress of each project.
-    async fn apply(
-        &self,
-        progress: PersonProgress,
-        batch: &Batch,
-        watermark: UtcTime,
-    ) -> Result<(Round, Option<UtcTime>), Failure> {
-        let (mut at, mut count) = (progress, 0);
-        let began = Instant::now();
-        let options = ApplyOptions {
-            before: Some(watermark),
-            growth: self.options.growth,
-            merged_ids_max: self.options.merged_ids_max,
-        };
-        while let Some(left @ [_, ..]) = batch.updates.get(count..) {
-            if count > 0 {
-                let is_late = began.elapsed() >= self.options.apply_max;
-                if is_late && batch.has_all_others(count) {
-                    break;
-                }
-                sleep(BETWEEN_TRANSACTIONS).await;
-            }
-            let applying = PersonStore::new(&self.catalog).apply(&at, left, options);
-            let Some(applied) = applying.await? else {
-                // Another process was faster.
-                return Ok((Round::More, at.watermark()));
-            };
-            metrics::applied(&applied);
-            (at, count) = (applied.progress, count + applied.count);
-        }
-        if count > 0 {
-            self.round_size
-                .adapt(began.elapsed(), self.options.apply_max);
-            self.copy(&at).await?;
-        }
-        let has_all = batch.has_all_others(count);
-        if has_all {
-            PersonStore::new(&self.catalog)
-                .note_passed(&at, watermark)
-                .await?;
-            at.passed = at.passed.max(Some(watermark));
-        }
-        let caught_up = batch.caught_up(count);
-        // Backlogs rejoin once they are as far as all other projects.
-        let rejoin = at.passed == Some(watermark);
-        let noting = PersonStore::new(&self.catalog).rejoin(&at, &caught_up, watermark, rejoin);
-        noting.await?;
-        let is_done = has_all && caught_up.len() == at.backlogs.len();
-        if is_done && rejoin {
-            return Ok((Round::Done, at.passed));
-        }
-        let round = if is_done { Round::Done } else { Round::More };
-        Ok((round, at.watermark()))
-    }
-
-    async fn copy(&self, progress: &PersonProgress) -> Result<(), Failure> {
-        let on_page = || {
-            self.copied_pages.fetch_add(1, Relaxed);
-        };
-        replicate::replicate(&self.catalog, &self.clickhouse, progress.copied, on_page).await?;
-        PersonStore::new(&self.catalog)
-            .note_copied(progress.version)
-            .await?;
-        Ok(())
     }
 }
 
