@@ -15,6 +15,7 @@
 //! | `request`, `response` | heads of requests; responses |
 //! | `core`, `process` | state of one core, and of all cores |
 //! | `offload` | threads for work that would block a core |
+//! | `scheduling` | turns of projects that wait for a core |
 //! | [`keys`] | cache of project keys |
 //! | `request_dedup` | fingerprints of requests that were acknowledged lately |
 //! | [`ImportQuota`] (`import_quota`) | how much projects may import, and how fast |
@@ -46,6 +47,7 @@ mod readiness;
 mod request;
 mod request_dedup;
 mod response;
+mod scheduling;
 mod server;
 pub mod watermark;
 

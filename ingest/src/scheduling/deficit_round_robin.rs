@@ -1,6 +1,5 @@
-//! Deficit round robin over the flows that wait on a core.
+//! Deficit round robin over the flows that wait for the same.
 
-use super::cost::Cost;
 use super::flow::Flow;
 use millrace_rows::Lane;
 use std::collections::{HashMap, VecDeque};
@@ -8,24 +7,28 @@ use std::collections::{HashMap, VecDeque};
 /// Bytes that a flow is served before the next one has its turn.
 pub const QUANTUM_BYTES: usize = 64 << 10;
 
-/// Requests by flow, and the order of the flows. `G` is how a request is granted its turn.
+/// Request that waits for its turn.
+pub trait Queued {
+    /// Bytes by which its flow takes turns; 0 would be a turn without an end.
+    fn turn_bytes(&self) -> usize;
+
+    /// Bytes that the request holds of the queue's capacity.
+    fn held_bytes(&self) -> usize {
+        self.turn_bytes()
+    }
+}
+
+/// Requests by flow, and the order of the flows.
 #[derive(Debug)]
-pub struct DeficitRoundRobin<G> {
+pub struct DeficitRoundRobin<R> {
     /// Flows in the order of their turns; each is a key of `flows`.
     order: VecDeque<(Lane, Flow)>,
-    flows: HashMap<(Lane, Flow), FlowQueue<G>>,
-}
-
-/// Request that waits for its turn.
-#[derive(Debug)]
-pub struct QueuedRequest<G> {
-    pub cost: Cost,
-    pub grant: G,
+    flows: HashMap<(Lane, Flow), FlowQueue<R>>,
 }
 
 #[derive(Debug)]
-struct FlowQueue<G> {
-    requests: VecDeque<QueuedRequest<G>>,
+struct FlowQueue<R> {
+    requests: VecDeque<R>,
     bytes: usize,
     /// Bytes that the flow may be served in this turn.
     deficit: usize,
@@ -33,7 +36,7 @@ struct FlowQueue<G> {
 
 // === impl DeficitRoundRobin ===
 
-impl<G> Default for DeficitRoundRobin<G> {
+impl<R> Default for DeficitRoundRobin<R> {
     fn default() -> Self {
         Self {
             order: VecDeque::new(),
@@ -42,7 +45,7 @@ impl<G> Default for DeficitRoundRobin<G> {
     }
 }
 
-impl<G> Default for FlowQueue<G> {
+impl<R> Default for FlowQueue<R> {
     fn default() -> Self {
         Self {
             requests: VecDeque::new(),
@@ -52,7 +55,7 @@ impl<G> Default for FlowQueue<G> {
     }
 }
 
-impl<G> DeficitRoundRobin<G> {
+impl<R: Queued> DeficitRoundRobin<R> {
     /// Returns true if no request waits.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
@@ -66,36 +69,37 @@ impl<G> DeficitRoundRobin<G> {
     }
 
     /// Queues a request behind others of its flow.
-    pub fn push(&mut self, lane: Lane, flow: Flow, request: QueuedRequest<G>) {
+    pub fn push(&mut self, lane: Lane, flow: Flow, request: R) {
         let queue = self.flows.entry((lane, flow)).or_default();
         if queue.requests.is_empty() {
             self.order.push_back((lane, flow));
         }
-        queue.bytes += request.cost.held_bytes;
+        queue.bytes += request.held_bytes();
         queue.requests.push_back(request);
     }
 
-    /// Takes out the next request that has capacity in its lane.
-    pub fn next(&mut self, has_capacity: &impl Fn(Lane) -> bool) -> Option<QueuedRequest<G>> {
+    /// Takes out the next request that has capacity: by its lane and flow.
+    pub fn next(&mut self, has_capacity: &impl Fn(Lane, Flow) -> bool) -> Option<R> {
         let mut held_up = 0;
         while held_up < self.order.len() {
             let name = *self.order.front()?;
             let alone = self.order.len() == 1;
             let queue = self.flows.get_mut(&name)?;
-            let cost = queue.requests.front()?.cost;
-            if !has_capacity(name.0) {
+            let next = queue.requests.front()?;
+            if !has_capacity(name.0, name.1) {
                 held_up += 1;
                 self.order.rotate_left(1);
                 continue;
             }
-            if !alone && cost.turn_bytes > queue.deficit {
+            let turn_bytes = next.turn_bytes();
+            if !alone && turn_bytes > queue.deficit {
                 queue.deficit += QUANTUM_BYTES;
                 held_up = 0;
                 self.order.rotate_left(1);
                 continue;
             }
-            queue.deficit = queue.deficit.saturating_sub(cost.turn_bytes);
-            queue.bytes -= cost.held_bytes;
+            queue.deficit = queue.deficit.saturating_sub(turn_bytes);
+            queue.bytes -= next.held_bytes();
             let request = queue.requests.pop_front();
             if queue.requests.is_empty() {
                 self.flows.remove(&name);

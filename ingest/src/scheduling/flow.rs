@@ -2,7 +2,7 @@
 
 /// Flow of requests that take turns with others': those of a project, by its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Flow(pub(super) u64);
+pub struct Flow(pub(crate) u64);
 
 impl Flow {
     /// Flow of all requests whose project is not known before their body is parsed.
