@@ -2,6 +2,7 @@
 
 use super::flow::Flow;
 use millrace_rows::Lane;
+use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes that a flow is served before the next one has its turn.
@@ -61,6 +62,12 @@ impl<R: Queued> DeficitRoundRobin<R> {
         self.order.is_empty()
     }
 
+    /// Number of requests that wait.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.flows.values().map(|queue| queue.requests.len()).sum()
+    }
+
     /// Bytes that this flow has waiting, and the number of flows with it.
     pub fn shares(&self, lane: Lane, flow: Flow) -> (usize, usize) {
         let own = self.flows.get(&(lane, flow));
@@ -78,7 +85,7 @@ impl<R: Queued> DeficitRoundRobin<R> {
         queue.requests.push_back(request);
     }
 
-    /// Takes out the next request that has capacity: by its lane and flow.
+    /// Takes out the next request that has capacity, by its lane and flow.
     pub fn next(&mut self, has_capacity: &impl Fn(Lane, Flow) -> bool) -> Option<R> {
         let mut held_up = 0;
         while held_up < self.order.len() {
@@ -108,5 +115,25 @@ impl<R: Queued> DeficitRoundRobin<R> {
             return request;
         }
         None
+    }
+
+    /// Takes out a request that waits no more; its flow is not charged for it. `order` compares a
+    /// request with it, in the order in which they were queued.
+    pub fn remove(
+        &mut self,
+        lane: Lane,
+        flow: Flow,
+        order: impl FnMut(&R) -> Ordering,
+    ) -> Option<R> {
+        let name = (lane, flow);
+        let queue = self.flows.get_mut(&name)?;
+        let index = queue.requests.binary_search_by(order).ok()?;
+        let request = queue.requests.remove(index)?;
+        queue.bytes -= request.held_bytes();
+        if queue.requests.is_empty() {
+            self.flows.remove(&name);
+            self.order.retain(|other| *other != name);
+        }
+        Some(request)
     }
 }

@@ -13,4 +13,9 @@ impl Flow {
         let tail = key.iter().rev().take(8);
         Self(tail.fold(0, |tail, byte| tail << 8 | u64::from(*byte)))
     }
+
+    /// Returns true if it is a project's.
+    pub fn is_known(self) -> bool {
+        self != Self::UNKNOWN
+    }
 }
