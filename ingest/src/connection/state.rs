@@ -1,7 +1,7 @@
 //! State of one connection, shared by its socket and its handlers.
 
-use crate::admission::fair_queue::Flow;
 use crate::config::ServerConfig;
+use crate::scheduling::flow::Flow;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
