@@ -38,6 +38,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0_u16..1_000).prop_map(Op::Wait),
         6 => (0_u8..5, 0_u8..5).prop_map(|(sent, applied)| Op::Ship { sent, applied }),
         3 => Just(Op::Ship { sent: u8::MAX, applied: u8::MAX }),
+        1 => Just(Op::WantUpdates),
         1 => Just(Op::RestartServer),
         1 => Just(Op::ToggleFailing),
         1 => Just(Op::RestartProcess),

@@ -351,6 +351,7 @@ impl Model {
                 self.ship(usize::from(*sent), usize::from(*applied), false)
                     .await;
             }
+            Op::WantUpdates => self.plan.want_updates(self.folder.end),
             Op::RestartServer => self.server.state().crash(),
             Op::ToggleFailing => self.is_failing = !self.is_failing,
             Op::RestartProcess => self.restart_process(),
