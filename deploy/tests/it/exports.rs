@@ -77,7 +77,7 @@ fn secrets_are_resealed_with_a_new_key() {
     };
     let (done, printed) = rotate();
     assert!(
-        done && printed.contains("of 1 export have another key"),
+        done && printed.contains("The secrets of 1 export are encrypted with the new key"),
         "{printed}"
     );
     let after = std::fs::read_to_string(&path).unwrap();

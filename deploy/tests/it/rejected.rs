@@ -292,7 +292,7 @@ fn an_empty_selection_reports_how_many_events_there_are() {
         }
     }
     let first = stdout(&command(&dir, &["rejected", "list", "--limit", "1"]));
-    let more = "These are the newest of 2 refused events; --limit 2 takes all.";
+    let more = "These are the newest of 2 refused events; --limit 2 shows all.";
     assert!(first.contains(more), "{first}");
     assert!(!first.contains("By project and code"), "{first}");
     // Regression: a project that sends many was all that was listed.
