@@ -40,8 +40,8 @@ impl Hints {
         sent_bytes > sent_bytes_max
     }
 
-    /// Bytes of which a core, at most, has all the work of a body of so many bytes as sent: what
-    /// decodes to more is parsed beside it. 0 if it is decoded beside it, too.
+    /// Decoded bytes up to which a core both decodes and parses a body of so many bytes as sent.
+    /// What decodes to more is parsed beside the core; 0 if it is decoded beside it, too.
     #[must_use]
     pub fn on_core_bytes_max(&self, sent_bytes: usize) -> usize {
         match (self.is_any_slow(), self.may_take_long(sent_bytes)) {

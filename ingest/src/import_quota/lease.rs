@@ -242,6 +242,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn leases_take_turns_while_the_catalog_answers_some_of_them_each_time() {
+        let mut leases: Vec<_> = (0..10).map(|_| leased()).collect();
+        let mut answers = [0; 10];
+        for _ in 0..5 {
+            tokio::time::advance(TICK).await;
+            let mut due: Vec<_> = leases.iter_mut().zip(&mut answers).collect();
+            due.sort_by_key(|((_, lease), _)| lease.turn());
+            for (position, ((project, lease), count)) in due.into_iter().enumerate() {
+                let is_answered = position < 4;
+                lease.note_answer(is_answered);
+                if is_answered {
+                    let decision = Some(LeaseDecision::default());
+                    lease.apply(project, LeaseReport::default(), decision);
+                    *count += 1;
+                }
+            }
+        }
+        assert_eq!(answers, [2; 10]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_lease_that_is_too_small_for_every_request_goes_back() {
         let (project, mut lease) = leased();
         for held in [100, 100, 0] {

@@ -6,14 +6,13 @@
 //!
 //! A project that a batch leaves out, or that may be the one that made it fail, is renewed by
 //! itself. All of it ends in the time that the catalog has for an answer. Projects whose reports
-//! were not answered by then come first the next time; the others take turns.
+//! were not answered by then come first the next time, so that all take turns.
 
 use super::{AskError, CATALOG_TIMEOUT, LeaseRenewer, LeasedProject};
 use crate::import_quota::lease::{Cause, QuotaLease};
 use millrace_catalog::{ImportQuotas, LeaseDecision, LeaseReport};
 use millrace_rows::ProjectId;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinSet;
@@ -33,7 +32,7 @@ impl LeaseRenewer {
         let mut held = 0;
         let mut due = Vec::new();
         let mut renewals = JoinSet::new();
-        for leased in self.projects_in_turn() {
+        for leased in self.projects() {
             let Ok(mut lease) = Arc::clone(&leased.lease).try_lock_owned() else {
                 renewals.spawn(Arc::clone(self).renew_locked(leased, cause));
                 continue;
@@ -56,16 +55,10 @@ impl LeaseRenewer {
         held + renewals.join_all().await.into_iter().sum::<i64>()
     }
 
-    /// Projects that imported something since the start, beginning with another one each time.
-    fn projects_in_turn(&self) -> Vec<Arc<LeasedProject>> {
+    /// Projects that imported something since the start.
+    fn projects(&self) -> Vec<Arc<LeasedProject>> {
         let known = self.projects.read().unwrap_or_else(PoisonError::into_inner);
-        let mut projects: Vec<_> = known.values().cloned().collect();
-        drop(known);
-        let turn = self
-            .turn
-            .fetch_add(ImportQuotas::PROJECTS_MAX, Ordering::Relaxed);
-        rotate(&mut projects, turn);
-        projects
+        known.values().cloned().collect()
     }
 
     /// Renews a lease once a request has unlocked it.
@@ -131,33 +124,5 @@ impl LeaseRenewer {
         let quotas = ImportQuotas::new(&self.catalog);
         self.ask(quotas.renew_leases(self.holder, &reports), deadline)
             .await
-    }
-}
-
-/// Has the item at a position, counted round, be the first one.
-fn rotate<T>(items: &mut [T], position: usize) {
-    if let Some(position) = position.checked_rem(items.len()) {
-        items.rotate_left(position);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_renewal_begins_with_another_project() {
-        let table: [(usize, &[u8], &[u8]); 5] = [
-            (0, &[1, 2, 3], &[1, 2, 3]),
-            (2, &[1, 2, 3], &[3, 1, 2]),
-            (50, &[1, 2, 3], &[3, 1, 2]),
-            (50, &[1], &[1]),
-            (50, &[], &[]),
-        ];
-        for (position, items, expected) in table {
-            let mut items = items.to_vec();
-            rotate(&mut items, position);
-            assert_eq!(items, expected, "from {position}");
-        }
     }
 }

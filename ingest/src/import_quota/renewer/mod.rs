@@ -14,7 +14,7 @@ use millrace_pipeline::panic_point::{PanicPoint, pass};
 use millrace_rows::{Clock, ProjectId, RareLog};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify, OnceCell, Semaphore, watch};
@@ -119,8 +119,6 @@ pub struct LeaseRenewer {
     started: OnceCell<()>,
     calls: Semaphore,
     projects: RwLock<BTreeMap<ProjectId, Arc<LeasedProject>>>,
-    /// Position of the project that the next renewal of all begins with, counted round.
-    turn: AtomicUsize,
     /// Notified when a lease is nearly used up.
     refill: Notify,
     failures: RareLog,
@@ -155,7 +153,6 @@ impl LeaseRenewer {
             started: OnceCell::new(),
             calls: Semaphore::new(CALLS_MAX),
             projects: RwLock::default(),
-            turn: AtomicUsize::default(),
             refill: Notify::default(),
             failures: RareLog::default(),
             has_failed: AtomicBool::default(),

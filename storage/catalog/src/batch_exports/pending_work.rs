@@ -11,8 +11,7 @@ use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QuerySelect,
 
 impl ExportPlanner<'_> {
     /// Tells whether windows may be due, or a run can be claimed. Never `false` when there is work.
-    /// It may be `true` as long as a window waits for the slowest node, as the fastest
-    /// one decides.
+    /// It may be `true` as long as a window waits for the slowest node, as the fastest one decides.
     ///
     /// # Errors
     ///

@@ -14,6 +14,7 @@ mod sources;
 mod statements;
 
 pub use crate::on_both;
+pub use connect::{connected, execute};
 pub use database::{DatabaseKind, TestDatabase};
 pub use exports::new_export;
 pub use hostile_json::nested_markers;

@@ -3,7 +3,7 @@
 
 use crate::fixture::Fixture;
 use crate::test_env::{DAY_MICROS, START, TestEnv, actor};
-use millrace_catalog::testing::{self, DatabaseKind, TestDatabase};
+use millrace_catalog::testing::{self, DatabaseKind, TestDatabase, connected};
 use millrace_catalog::{
     Actor, BatchExport, BatchExports, ChangeError, Cleanup, ConditionLocks, ConditionOutcome,
     DestinationChange, DestinationLimits, DestinationType, ExportPlace, ExportWriter,
@@ -12,7 +12,7 @@ use millrace_catalog::{
     SecretKey,
 };
 use millrace_rows::Micros;
-use sea_orm::{ConnectionTrait, Database, DatabaseTransaction, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, TransactionTrait};
 use serde_json::json;
 use std::pin::pin;
 use std::sync::{Arc, RwLock};
@@ -31,7 +31,7 @@ const WAIT: Duration = Duration::from_millis(300);
 
 /// Transaction that has run a statement and stays open.
 pub async fn holding(database: &TestDatabase, sql: &str) -> DatabaseTransaction {
-    let connection = Database::connect(database.url()).await.unwrap();
+    let connection = connected(database.url()).await.unwrap();
     let open = connection.begin().await.unwrap();
     open.execute_unprepared(sql).await.unwrap();
     open

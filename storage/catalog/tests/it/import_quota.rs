@@ -63,7 +63,7 @@ async fn renew(
 }
 
 /// Report of a node whose events are in requests, or of one that needs some.
-const fn lease_report(counted: i64, held: i64, needed: i64) -> LeaseReport {
+pub const fn lease_report(counted: i64, held: i64, needed: i64) -> LeaseReport {
     LeaseReport {
         counted,
         held,

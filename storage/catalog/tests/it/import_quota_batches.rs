@@ -2,6 +2,7 @@
 
 use crate::contention::holding;
 use crate::fixture::Fixture;
+use crate::import_quota::lease_report;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Actor, Catalog, HistoricalGrant, HistoricalMigrations, ImportQuotas, LeaseDecision,
@@ -25,18 +26,6 @@ const HOLDER: Uuid = Uuid::from_u128(10);
 const TEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Decisions = BTreeMap<ProjectId, Option<LeaseDecision>>;
-
-/// Report of a node that needs some events.
-const fn lease_report(counted: i64, held: i64, needed: i64) -> LeaseReport {
-    LeaseReport {
-        counted,
-        held,
-        available: held,
-        unused_micros: 0,
-        needed,
-        stock: 0,
-    }
-}
 
 /// Creates projects, each in an organization of its own, that have imported before.
 async fn importing(fixture: &Fixture, count: usize) -> Vec<ProjectId> {

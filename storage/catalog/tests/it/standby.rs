@@ -1,16 +1,13 @@
 //! Standby: a PostgreSQL server that takes no changes for a while, and keeps its sessions.
 
 use crate::fixture::Fixture;
-use millrace_catalog::testing::{DatabaseKind, TestDatabase, TestPostgres};
+use millrace_catalog::testing::{DatabaseKind, TestDatabase, TestPostgres, execute};
 use millrace_catalog::{Actor, CatalogError, ChangeError, Organizations};
-use sea_orm::{ConnectionTrait, Database};
 
 /// Runs a statement on a session of another database, as those of this one may be read-only.
 async fn execute_elsewhere(sql: &str) {
     let url = TestPostgres::start().url("postgres");
-    let connection = Database::connect(url).await.unwrap();
-    connection.execute_unprepared(sql).await.unwrap();
-    connection.close().await.unwrap();
+    execute(&url, sql).await.unwrap();
 }
 
 /// Has new sessions of a database refuse changes, or take them again.

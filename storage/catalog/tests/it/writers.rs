@@ -2,9 +2,9 @@
 
 use crate::contention::holding;
 use crate::test_env::TestEnv;
-use millrace_catalog::testing::{DatabaseKind, TestDatabase};
+use millrace_catalog::testing::{DatabaseKind, TestDatabase, connected};
 use millrace_catalog::{Catalog, ChangeError, ExportPlanner, Organizations};
-use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, Statement};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -86,7 +86,7 @@ async fn a_rollback_by_sqlite_itself_leaves_no_transaction_open() {
 async fn a_cancelled_change_leaves_no_transaction_open() {
     let database = TestDatabase::of(DatabaseKind::Postgres).await;
     let env = TestEnv::new(&database).await;
-    let watcher = Database::connect(database.url()).await.unwrap();
+    let watcher = connected(database.url()).await.unwrap();
     for polls in 1..60 {
         let name = format!("Given up {polls}");
         let made = Organizations::new(&env.catalog).create(&env.owner, name.as_str(), None);

@@ -1,27 +1,19 @@
 //! Statements behind a gateway that strips ClickHouse's headers.
 
 use crate::fixture::{Database, NOVEMBER};
+use crate::proxy::behind;
 use bytes::Bytes;
 use millrace_clickhouse::{ClickHouse, InsertOutcome, PersonTable, RejectedEvent, Settings};
 use millrace_rows::Micros;
 use millrace_rows::rowbinary::{put_bool, put_bytes, put_i64, put_uuid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use uuid::Uuid;
 
 /// Settings of a gateway before another server; it answers inserts itself, or lets them through.
 async fn behind_gateway(settings: &Settings, answers_inserts: bool) -> Settings {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = settings.url.strip_prefix("http://").unwrap();
-    let server = server.trim_end_matches('/').to_owned();
-    let mut settings = settings.clone();
-    settings.url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(forward(stream, server.clone(), answers_inserts));
-        }
-    });
-    settings
+    let serve = move |client, server| forward(client, server, answers_inserts);
+    behind(settings, serve).await
 }
 
 async fn forward(mut client: TcpStream, server: String, answers_inserts: bool) {

@@ -20,6 +20,7 @@ mod inserts;
 mod persons;
 mod presence;
 mod profiles;
+mod proxy;
 mod purge;
 mod quorum;
 mod reads;

@@ -3,24 +3,15 @@
 //! The engine of the tests has no other profile, so a gateway adds the setting to each request.
 
 use crate::fixture::Database;
-use crate::stale_answers::{Question, read_request};
+use crate::proxy::{answer_of, behind, read_request};
+use crate::stale_answers::Question;
 use millrace_clickhouse::{ClickHouse, Settings};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 /// Settings of a gateway before another server; it adds `setting` to each request.
 async fn with_profile(settings: &Settings, setting: &'static str) -> Settings {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = settings.url.strip_prefix("http://").unwrap();
-    let server = server.trim_end_matches('/').to_owned();
-    let mut settings = settings.clone();
-    settings.url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((client, _)) = listener.accept().await {
-            tokio::spawn(add(client, server.clone(), setting));
-        }
-    });
-    settings
+    behind(settings, move |client, server| add(client, server, setting)).await
 }
 
 async fn add(mut client: TcpStream, server: String, setting: &str) {
@@ -29,10 +20,7 @@ async fn add(mut client: TcpStream, server: String, setting: &str) {
     };
     let at = request.windows(2).position(|it| it == b"/?").unwrap() + 2;
     drop(request.splice(at..at, format!("{setting}&").into_bytes()));
-    let mut server = TcpStream::connect(server).await.unwrap();
-    server.write_all(&request).await.unwrap();
-    let mut answer = Vec::new();
-    server.read_to_end(&mut answer).await.unwrap();
+    let answer = answer_of(server, &request).await;
     client.write_all(&answer).await.unwrap();
 }
 

@@ -1,14 +1,15 @@
 //! Answers that a gateway repeats: genuine ones of ClickHouse's, to earlier queries.
 
 use crate::fixture::{Database, NOVEMBER, compressed, events, key};
+use crate::proxy::{answer_of, behind, read_request};
 use millrace_clickhouse::{
     ClickHouse, EventIdentity, EventVersion, Insert, InsertOutcome, QueryError, QueryErrorKind,
     Settings,
 };
 use millrace_rows::{Micros, Month, ProjectId, Table};
 use std::sync::Arc;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 const MONTH: Month = Month(202_611);
@@ -64,18 +65,9 @@ impl Question {
 /// Settings of a gateway before another server, which answers the first request and repeats that
 /// answer for all others.
 async fn behind_repeating(settings: &Settings) -> Settings {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = settings.url.strip_prefix("http://").unwrap();
-    let server = server.trim_end_matches('/').to_owned();
-    let mut settings = settings.clone();
-    settings.url = format!("http://{}", listener.local_addr().unwrap());
     let first = Arc::new(Mutex::new(None));
-    tokio::spawn(async move {
-        while let Ok((client, _)) = listener.accept().await {
-            tokio::spawn(repeat(client, server.clone(), Arc::clone(&first)));
-        }
-    });
-    settings
+    let serve = move |client, server| repeat(client, server, Arc::clone(&first));
+    behind(settings, serve).await
 }
 
 async fn repeat(mut client: TcpStream, server: String, first: Arc<Mutex<Option<Vec<u8>>>>) {
@@ -84,33 +76,9 @@ async fn repeat(mut client: TcpStream, server: String, first: Arc<Mutex<Option<V
     };
     let mut first = first.lock().await;
     if first.is_none() {
-        let mut server = TcpStream::connect(server).await.unwrap();
-        server.write_all(&request).await.unwrap();
-        let mut answer = Vec::new();
-        server.read_to_end(&mut answer).await.unwrap();
-        *first = Some(answer);
+        *first = Some(answer_of(server, &request).await);
     }
     client.write_all(first.as_ref().unwrap()).await.unwrap();
-}
-
-/// Reads a request to its end, and adds that the connection is closed after it.
-pub async fn read_request(client: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut request = Vec::new();
-    loop {
-        if let Some(at) = request.windows(4).position(|it| it == b"\r\n\r\n") {
-            let head = String::from_utf8_lossy(&request[..at]).to_lowercase();
-            let mut lines = head.lines();
-            let length = lines.find_map(|line| line.strip_prefix("content-length: "));
-            let length: usize = length.map_or(0, |length| length.parse().unwrap());
-            if request.len() >= at + 4 + length {
-                drop(request.splice(at..at, *b"\r\nConnection: close"));
-                return Some(request);
-            }
-        }
-        if client.read_buf(&mut request).await.ok()? == 0 {
-            return None;
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
