@@ -61,6 +61,18 @@ pub async fn check(fixture: &Fixture, rules: &[Rule<'_>]) {
     }
 }
 
+/// Checks operations that every member may use, as [`check`] does: method, path and scopes of each.
+pub async fn check_of_members<'a>(
+    fixture: &Fixture,
+    operations: impl IntoIterator<Item = (&'a str, String, &'a [&'a str])>,
+) {
+    let operations: Vec<_> = operations.into_iter().collect();
+    let rules = operations.iter();
+    let rules =
+        rules.map(|(method, path, scopes)| (*method, path.as_str(), *scopes, Level::Member));
+    check(fixture, &rules.collect::<Vec<Rule<'_>>>()).await;
+}
+
 /// Returns the owner's key with a scope, the same for all operations.
 async fn owners_key(fixture: &Fixture, scope: &str) -> String {
     let scopes = [scope.to_owned()];

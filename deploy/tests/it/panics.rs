@@ -5,7 +5,7 @@ use crate::server::{Server, error_line, eventually, on_own_ports, warnings};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// Data folder of a test, and the log of the server that it started last.
@@ -123,7 +123,7 @@ fn a_panic_of_what_exports_and_imports_wait_for_ends_the_server_with_an_error() 
         let env = TestEnv::new();
         // These are passed without a request, perhaps before the server is up.
         let mut command = env.ingest_command(Some(point));
-        let status = command.stdout(Stdio::null()).status().unwrap();
+        let status = Server::start_to_end(&mut command, &env.data_dir()).wait();
         let error = env.error();
         assert_eq!(status.code(), Some(1), "{point}: {error}");
         assert!(error.contains(reason), "{point}: {error}");
@@ -176,7 +176,7 @@ fn a_segment_that_ends_each_start_is_moved_away_and_shipped_from_a_folder_of_its
     let error = env.error();
     drop(server);
     let mut again = env.command("serve", &[], Some("frame-read"));
-    let again = again.stdout(Stdio::null()).status().unwrap();
+    let again = Server::start_to_end(&mut again, &env.data_dir()).wait();
     assert!(!again.success(), "it does not end again");
     assert_eq!(env.error(), error, "it names another file");
 

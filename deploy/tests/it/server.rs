@@ -103,6 +103,17 @@ impl Server {
         panic!("the server ended with {status} before it was up: {banner}");
     }
 
+    /// Starts a command that is a server on this folder and ends by itself, perhaps before its
+    /// banner: it is waited for by [`Self::wait`].
+    pub fn start_to_end(command: &mut Command, data_dir: &Path) -> Self {
+        let command = command.stdout(Stdio::null()).process_group(0);
+        Self {
+            child: command.spawn().unwrap(),
+            data_dir: data_dir.to_owned(),
+            banner: String::new(),
+        }
+    }
+
     /// Banner that the server printed.
     pub fn banner(&self) -> &str {
         &self.banner

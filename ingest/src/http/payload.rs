@@ -253,3 +253,24 @@ fn content_encoding(request: &RequestContext<'_>) -> Result<Encoding, ApiError> 
     }
     Encoding::named(request.head.content_encoding.map(HeaderValue::as_bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_parsed_on_the_core_unless_it_is_long_or_has_many_objects() {
+        for (bytes, objects, expected) in [
+            (512 << 10, 8_192, false),
+            ((512 << 10) + 1, 0, true),
+            // A short one is parsed there, whatever is in it.
+            (64 << 10, 64 << 10, false),
+            ((64 << 10) + 1, 8_192, false),
+            ((64 << 10) + 1, 8_193, true),
+        ] {
+            let mut json = vec![b'{'; objects];
+            json.resize(bytes, b' ');
+            assert_eq!(takes_long(&json), expected, "{bytes} {objects}");
+        }
+    }
+}

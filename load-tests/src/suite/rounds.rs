@@ -28,7 +28,7 @@ impl<T> Rounds<T> {
         self.0.last()
     }
 
-    /// Median of a value.
+    /// Median of a value; `NaN` without any.
     #[must_use]
     pub fn median(&self, of: impl Fn(&T) -> f64) -> f64 {
         median(&self.0.iter().map(of).collect::<Vec<_>>())
@@ -40,7 +40,7 @@ impl<T> Rounds<T> {
         self.0.iter().map(of).fold(f64::NAN, f64::max)
     }
 
-    /// Median of the quotients of a value here and in `others`, round by round.
+    /// Median of the quotients of a value here and in `others`, round by round; `NaN` without any.
     #[must_use]
     pub fn median_ratio(&self, others: &Self, of: impl Fn(&T) -> f64) -> f64 {
         let pairs = self.0.iter().zip(&others.0);

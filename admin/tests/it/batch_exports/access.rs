@@ -2,7 +2,7 @@
 
 use super::{NOBODY, ORGANIZATION, PROJECT, export, new_export};
 use crate::Fixture;
-use crate::access::{self, Rule};
+use crate::access;
 use millrace_catalog::{Actor, Level, Organizations};
 use serde_json::json;
 
@@ -41,14 +41,9 @@ const OPERATIONS: [(&str, &str, &[&str]); 19] = [
 
 async fn every_operation_requires_its_scope_and_organization() {
     let fixture = Fixture::new().await;
-    let paths =
-        OPERATIONS.map(|(_, path, _)| format!("batch_exports/{}", path.replace("{}", NOBODY)));
-    let rules: Vec<Rule<'_>> = OPERATIONS
-        .iter()
-        .zip(&paths)
-        .map(|((method, _, scopes), path)| (*method, path.as_str(), *scopes, Level::Member))
-        .collect();
-    access::check(&fixture, &rules).await;
+    let at = |path: &str| format!("batch_exports/{}", path.replace("{}", NOBODY));
+    let operations = OPERATIONS.map(|(method, path, scopes)| (method, at(path), scopes));
+    access::check_of_members(&fixture, operations).await;
 }
 
 async fn exports_of_other_organizations_are_not_found() {

@@ -2,8 +2,8 @@
 
 use super::{ORGANIZATION, all, made};
 use crate::Fixture;
-use crate::access::{self, Rule};
-use millrace_catalog::{Actor, Level, NewPersonalKey, PersonalKeys, PluginFamily, Scopes};
+use crate::access;
+use millrace_catalog::{Level, PluginFamily};
 use serde_json::json;
 
 on_both!(
@@ -34,13 +34,9 @@ async fn every_operation_requires_its_scope_and_organization() {
     ];
     for family in PluginFamily::ALL {
         let fixture = Fixture::new().await;
-        let paths = below.map(|(_, path, _)| format!("{}/{path}", family.segment()));
-        let rules: Vec<Rule<'_>> = below
-            .iter()
-            .zip(&paths)
-            .map(|((method, _, scopes), path)| (*method, path.as_str(), *scopes, Level::Member))
-            .collect();
-        access::check(&fixture, &rules).await;
+        let at = |path: &str| format!("{}/{path}", family.segment());
+        let operations = below.map(|(method, path, scopes)| (method, at(path), scopes));
+        access::check_of_members(&fixture, operations).await;
     }
 }
 
@@ -83,19 +79,7 @@ async fn members_may_write_unless_the_organization_forbids_it() {
 
 async fn global_plugins_need_the_operator_and_are_seen_by_all() {
     let fixture = Fixture::new().await;
-    let operator = {
-        let new = NewPersonalKey {
-            email: fixture.made.owner_email.clone(),
-            label: "Operator".to_owned(),
-            scopes: Scopes::parse(["*", "operator"]).unwrap(),
-            expires_at: None,
-            scoped_organizations: None,
-        };
-        let key = PersonalKeys::new(&fixture.catalog)
-            .create(&Actor::command_line(), new)
-            .await;
-        key.unwrap().value.expose().to_owned()
-    };
+    let operator = fixture.key(&["*", "operator"]).await;
     let (_, path) = made(
         &fixture,
         PluginFamily::Plugins,

@@ -6,11 +6,12 @@ pub mod moto;
 pub mod s3s;
 mod shared;
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::process::{Child, Command};
 
 /// Time that a server may take to start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -20,37 +21,52 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Starts a process that ends with the test; returns it with the port that it prints behind this
-/// text.
-async fn started(mut command: Command, before_port: &str) -> (Child, u16) {
-    let command = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.kill_on_drop(true).spawn().unwrap();
-    let said = tokio::select! {
-        port = port(child.stdout.take().unwrap(), before_port) => port,
-        port = port(child.stderr.take().unwrap(), before_port) => port,
-        () = tokio::time::sleep(START_TIMEOUT) => panic!("the server does not say where it is"),
-    };
-    (child, said)
+/// Process of a server; killed when dropped.
+struct ServerProcess(Child);
+
+impl ServerProcess {
+    /// Starts a server; returns it with the port that it prints behind this text, on either output.
+    fn start(mut command: Command, before_port: &'static str) -> (Self, u16) {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let outputs: [Box<dyn Read + Send>; 2] = [
+            Box::new(child.stdout.take().unwrap()),
+            Box::new(child.stderr.take().unwrap()),
+        ];
+        let (say, said) = sync_channel(2);
+        for output in outputs {
+            let say = say.clone();
+            thread::spawn(move || find_port(output, before_port, &say));
+        }
+        drop(say);
+        let server = Self(child);
+        let port = said.recv_timeout(START_TIMEOUT);
+        (server, port.expect("the server says where it is"))
+    }
 }
 
-/// Finds the port in a process's output. Continues to read it, so that the server never blocks.
-async fn port(output: impl AsyncRead + Unpin + Send + 'static, before: &str) -> u16 {
-    let mut lines = BufReader::new(output).lines();
-    let mut heard = String::new();
-    while let Some(line) = lines.next_line().await.unwrap() {
-        if let Some((_, after)) = line.split_once(before) {
-            let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
-            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-            return digits.parse().unwrap();
-        }
-        heard.push_str(&line);
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // The server may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
-    // The other output may still have it.
-    eprintln!("{heard}");
-    std::future::pending().await
+}
+
+/// Finds the port in a process's output. Reads on to its end, so that the server never blocks.
+fn find_port(output: impl Read, before_port: &str, say: &SyncSender<u16>) {
+    let lines = BufReader::new(output).split(b'\n').map_while(Result::ok);
+    for line in lines {
+        let line = String::from_utf8_lossy(&line);
+        let Some((_, after)) = line.split_once(before_port) else {
+            continue;
+        };
+        let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+        if let Ok(port) = digits.parse() {
+            // The receiver needs the first one only.
+            let _ = say.try_send(port);
+        }
+    }
 }
 
 /// Sends a plain request, which must succeed; returns the body of the answer.

@@ -1,18 +1,18 @@
 //! S3 server in Rust, on a folder: it checks signatures.
 
-use super::{root, started};
+use super::{ServerProcess, root};
 use crate::test_store::{CANARY, TestStore, fields, tree};
 use async_trait::async_trait;
 use millrace_catalog::DestinationType;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use tokio::process::{Child, Command};
+use std::process::Command;
 
 const ID: &str = "canary-id";
 
 pub struct S3s {
-    _server: Child,
+    _server: ServerProcess,
     folder: tempfile::TempDir,
     pub port: u16,
 }
@@ -43,7 +43,7 @@ impl S3s {
             &format!("{CANARY}-secret"),
         ]);
         command.args(["--domain", &format!("s3.example:{port}")]);
-        let (server, said) = started(command, "http://127.0.0.1:").await;
+        let (server, said) = ServerProcess::start(command, "http://127.0.0.1:");
         assert_eq!(said, port);
         Self {
             _server: server,
