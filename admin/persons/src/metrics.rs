@@ -1,7 +1,8 @@
 //! Metrics of persons, for Prometheus.
 
+use crate::state::{AppliedUpdates, Growth};
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
-use millrace_catalog::{AppliedUpdates, Growth, UtcTime};
+use millrace_catalog::UtcTime;
 use millrace_rows::{Clock as _, SystemClock};
 
 /// True (1) while this process holds the lease.

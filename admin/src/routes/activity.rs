@@ -5,9 +5,8 @@ use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    ActivityChange, ActivityEntry, ActivityFilter, ActivityScope, RequiredScope, features,
-};
+use millrace_catalog::{ActivityChange, ActivityEntry, ActivityScope, RequiredScope, features};
+use millrace_organizations::ActivityFilter;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

@@ -7,9 +7,9 @@ use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    Feature, HistoricalDecision, HistoricalMigration, Level, MigrationState,
-    NewHistoricalMigration, ProjectId, RequiredScope, features,
+    Feature, HistoricalMigration, Level, MigrationState, ProjectId, RequiredScope, features,
 };
+use millrace_organizations::{HistoricalDecision, NewHistoricalMigration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

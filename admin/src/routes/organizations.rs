@@ -7,9 +7,8 @@ use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    Feature, Level, MemberOrganization, NewOrganization, OrganizationChange, RequiredScope,
-};
+use millrace_catalog::{Feature, Level, RequiredScope};
+use millrace_organizations::{MemberOrganization, NewOrganization, OrganizationChange};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

@@ -7,9 +7,8 @@ use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    ChangeError, CreatedPersonalKey, NewOwnKey, OwnKeyChange, PersonalKeyRecord, Scopes,
-};
+use millrace_catalog::{ChangeError, PersonalKeyRecord, Scopes};
+use millrace_organizations::{CreatedPersonalKey, NewOwnKey, OwnKeyChange};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

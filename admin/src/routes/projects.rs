@@ -8,10 +8,8 @@ use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    ActivityScope, Level, NewProject, Project, ProjectChange, ProjectId, Projects, RequiredScope,
-    features,
-};
+use millrace_catalog::{ActivityScope, Level, Project, ProjectId, RequiredScope, features};
+use millrace_organizations::{NewProject, ProjectChange, Projects};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

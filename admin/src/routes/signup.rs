@@ -10,7 +10,7 @@ use crate::patch::Patch;
 use crate::response::WithStatus;
 use crate::timestamp::Timestamp;
 use http::StatusCode;
-use millrace_catalog::{Invites, Joined, Members, OpenInvite};
+use millrace_organizations::{Invites, Joined, Members, OpenInvite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

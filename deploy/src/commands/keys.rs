@@ -7,9 +7,9 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
-use millrace_catalog::{
-    Actor, Catalog, NewPersonalKey, NewProject, Organizations, PersonalKeys, ProjectKeyChanges,
-    Projects, Scopes, Users, UtcTime,
+use millrace_catalog::{Actor, Catalog, Scopes, UtcTime};
+use millrace_organizations::{
+    NewPersonalKey, NewProject, Organizations, PersonalKeys, ProjectKeyChanges, Projects, Users,
 };
 use millrace_rows::{ProjectId, shown};
 use uuid::Uuid;

@@ -7,7 +7,8 @@ use crate::connect;
 use crate::output;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, Level, Member, Members, PageRequest};
+use millrace_catalog::{Actor, Catalog, Level, PageRequest};
+use millrace_organizations::{Member, Members};
 use millrace_rows::shown;
 use uuid::Uuid;
 

@@ -5,10 +5,8 @@ use crate::config::Config;
 use crate::connect;
 use crate::output;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use millrace_catalog::{
-    Actor, Catalog, HistoricalDecision, HistoricalGrant, HistoricalMigration, HistoricalMigrations,
-    MigrationState, ProjectId,
-};
+use millrace_catalog::{Actor, Catalog, HistoricalMigration, MigrationState, ProjectId};
+use millrace_organizations::{HistoricalDecision, HistoricalGrant, HistoricalMigrations};
 use uuid::Uuid;
 
 /// Subcommand of `millrace migrations`.

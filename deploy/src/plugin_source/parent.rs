@@ -3,7 +3,7 @@
 use super::limiter::ProcessLimiter;
 use super::{ARGUMENT, EXIT_OWN_FAULT};
 use async_trait::async_trait;
-use millrace_catalog::{PluginCapabilities, SourceParseError, SourceParser};
+use millrace_organizations::{PluginCapabilities, SourceParseError, SourceParser};
 use rustix::process::Signal;
 use serde::Deserialize;
 use std::io;

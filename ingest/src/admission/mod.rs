@@ -13,7 +13,8 @@
 //! 4. [`budget`] and fair queue while the body comes;
 //! 5. [`Admission::take_turn`](policy::Admission::take_turn): waits in the [`fair_queue`], before
 //!    the body is decoded;
-//! 6. [`OffloadPool`](crate::offload::OffloadPool): threads and memory, for large bodies only;
+//! 6. [`OffloadPool`](crate::offload::OffloadPool): threads, for which projects take turns, too,
+//!    and memory; for large bodies only;
 //! 7. [`Admission::reserve_slot`](policy::Admission::reserve_slot): the log's queue, before the
 //!    body is parsed;
 //! 8. [`Admission::reserve_import`](policy::Admission::reserve_import) and

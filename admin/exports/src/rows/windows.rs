@@ -3,8 +3,9 @@
 use super::{Part, Statement, WindowQuery, WindowSearchError, options};
 use crate::error::ExportError;
 use crate::query::Source;
+use crate::records::ExportInterval;
 use crate::window::WindowBy;
-use millrace_catalog::{ExportInterval, UtcTime};
+use millrace_catalog::UtcTime;
 use millrace_clickhouse::ReadOptions;
 use std::time::Duration;
 use uuid::Uuid;

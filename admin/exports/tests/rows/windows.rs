@@ -1,13 +1,13 @@
 //! Tests of the rows that a statement reads.
 
 use crate::fixture::{Database, Event, HOUR, PROJECT, START, scope, window_query};
-use millrace_catalog::{ExportInterval, ProjectId, UtcTime};
+use millrace_catalog::{ProjectId, UtcTime};
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::gateway_with_page;
-use millrace_exports::ExportErrorKind;
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm, WindowSearchError};
 use millrace_exports::window::{Window, WindowBy};
+use millrace_exports::{ExportErrorKind, ExportInterval};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

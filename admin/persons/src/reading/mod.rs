@@ -11,7 +11,7 @@ mod row_binary;
 pub(crate) use range::{Place, ProjectFilter, Range};
 
 use crate::failure::Failure;
-use millrace_catalog::PersonUpdate;
+use crate::state::PersonUpdate;
 use millrace_clickhouse::{ClickHouse, ReadOptions};
 use millrace_rows::{ProjectId, Table};
 use range::{conditions, statement};

@@ -1,6 +1,7 @@
 //! Ranges of updates that are not applied yet, and the SQL that reads them.
 
-use millrace_catalog::{PersonBacklog, UpdatePosition, UtcTime};
+use crate::state::{PersonBacklog, UpdatePosition};
+use millrace_catalog::UtcTime;
 
 /// Place up to which updates are applied.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Rows of updates in RowBinary with names and types, as ClickHouse answers them.
 
 use crate::failure::Failure;
-use millrace_catalog::{PersonUpdate, UpdatePosition};
+use crate::state::{PersonUpdate, UpdatePosition};
 use millrace_rows::{Micros, ProjectId, UpdateKind};
 use uuid::Uuid;
 

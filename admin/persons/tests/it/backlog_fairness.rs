@@ -4,8 +4,9 @@ use crate::fairness::{of_new_id, pass, rounds_until};
 use crate::test_env::TestEnv;
 use crate::working::{kept, register};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, NewProject, Organizations, PersonStore, ProjectId, Projects};
-use millrace_persons::Round;
+use millrace_catalog::{Actor, ProjectId};
+use millrace_organizations::{NewProject, Organizations, Projects};
+use millrace_persons::{PersonStore, Round};
 
 on_both!(
     empty_backlogs_keep_no_other_project_waiting,

@@ -2,10 +2,8 @@
 
 use crate::test_env::{NODES, NOW, TestEnv, update};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{
-    ApplyOptions, Catalog, NodeStarts, Nodes, PersonStore, PersonUpdate, UtcTime,
-};
-use millrace_persons::{Failure, Round};
+use millrace_catalog::{Catalog, NodeStarts, Nodes, UtcTime};
+use millrace_persons::{ApplyOptions, Failure, PersonStore, PersonUpdate, Round};
 use millrace_rows::{Month, UpdateKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

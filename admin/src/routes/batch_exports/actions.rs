@@ -8,7 +8,7 @@ use crate::operation::{Limit, Operation};
 use crate::patch::Patch;
 use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{BackfillRange, Backfills, BatchExportView, BatchExports};
+use millrace_exports::{BackfillRange, Backfills, BatchExportView, BatchExports};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

@@ -4,8 +4,9 @@ use super::destinations::{self, Direction};
 use super::paths::timestamp_of;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    BatchExportBackfill, BatchExportRun, BatchExportView, DestinationType, ExportModel, RunStatus,
+    BatchExportBackfill, BatchExportRun, DestinationType, ExportModel, RunStatus,
 };
+use millrace_exports::BatchExportView;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

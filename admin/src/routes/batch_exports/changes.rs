@@ -6,10 +6,9 @@ use crate::control_characters::ANY;
 use crate::error::ApiError;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    BatchExportChange, DestinationChange, ExportModel, NewBatchExport, ProjectId, UtcTime,
-};
+use millrace_catalog::{ExportModel, ProjectId, UtcTime};
 use millrace_exports::query::ExportQuery;
+use millrace_exports::{BatchExportChange, DestinationChange, NewBatchExport};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value};

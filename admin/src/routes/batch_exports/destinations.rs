@@ -5,8 +5,9 @@
 
 use crate::control_characters::{ANY, TEXT};
 use crate::schema::CHECKED_LATER;
-use millrace_catalog::{
-    DestinationField, DestinationSpec, DestinationType, FILE_FORMATS, FieldKind, NeededWhen, Sample,
+use millrace_catalog::DestinationType;
+use millrace_exports::{
+    DestinationField, DestinationSpec, FILE_FORMATS, FieldKind, NeededWhen, Sample,
 };
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};

@@ -3,11 +3,9 @@
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    Actor, DestinationLimits, ExportPlace, ExportWriter, Feature, ProjectId, RequiredScope,
-    UtcTime, features,
-};
+use millrace_catalog::{Actor, Feature, ProjectId, RequiredScope, UtcTime, features};
 use millrace_dial::addresses::is_public;
+use millrace_exports::{DestinationLimits, ExportPlace, ExportWriter};
 
 pub(super) const READ: [RequiredScope; 1] = [RequiredScope::read("batch_export")];
 pub(super) const WRITE: [RequiredScope; 1] = [RequiredScope::write("batch_export")];

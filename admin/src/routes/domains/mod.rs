@@ -8,7 +8,8 @@ use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
-use millrace_catalog::{Domains, Feature, Level, RequiredScope, features};
+use millrace_catalog::{Feature, Level, RequiredScope, features};
+use millrace_organizations::Domains;
 use wire::{DomainBody, NewBody, PatchBody};
 
 const ALL: &str = "/api/organizations/{organization_id}/domains/";

@@ -2,7 +2,8 @@
 
 use crate::control_characters::LINES;
 use crate::patch::Patch;
-use millrace_catalog::{FileChange, PluginFields, PluginFiles, PluginType, PluginView};
+use millrace_catalog::PluginType;
+use millrace_organizations::{FileChange, PluginFields, PluginFiles, PluginView};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};

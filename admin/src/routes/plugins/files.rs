@@ -6,7 +6,8 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::plugin_catalogue::CatalogueError;
-use millrace_catalog::{PluginFamily, PluginRelease, PluginType, PluginView, PluginWriter};
+use millrace_catalog::PluginType;
+use millrace_organizations::{PluginFamily, PluginRelease, PluginView, PluginWriter};
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     let family = paths.family;

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use millrace_catalog::{NewPlugin, PluginFamily};
+use millrace_organizations::{NewPlugin, PluginFamily};
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     let family = paths.family;

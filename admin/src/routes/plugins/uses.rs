@@ -2,7 +2,7 @@
 
 use super::bodies::PluginBody;
 use crate::timestamp::Timestamp;
-use millrace_catalog::PluginUse;
+use millrace_organizations::PluginUse;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

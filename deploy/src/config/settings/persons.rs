@@ -3,7 +3,7 @@
 use super::values::size;
 use bytesize::ByteSize;
 use clap::Args;
-use millrace_catalog::GrowthLimits;
+use millrace_persons::GrowthLimits;
 
 /// Limits and retention of persons and groups.
 #[derive(Args, Clone, Debug)]

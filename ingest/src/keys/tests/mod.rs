@@ -11,9 +11,10 @@ use super::answers::{
 use super::cache::{Keys, UNKNOWN_MAX};
 use futures_util::FutureExt;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
-use millrace_catalog::{
-    Actor, BootstrapOptions, Catalog, NewProject, Organizations, ProjectChange, ProjectKeyChanges,
-    Projects,
+use millrace_catalog::{Actor, Catalog};
+use millrace_organizations::{
+    BootstrapOptions, NewProject, Organizations, ProjectChange, ProjectKeyChanges, Projects,
+    bootstrap,
 };
 use millrace_parse::{KeyLookup, Project};
 use millrace_rows::ProjectId;
@@ -39,8 +40,7 @@ impl Fixture {
     async fn new() -> Self {
         let database = TestDatabase::of(DatabaseKind::Sqlite).await;
         let catalog = Catalog::open(database.url()).await.unwrap();
-        let made = catalog
-            .bootstrap(BootstrapOptions::default())
+        let made = bootstrap(&catalog, BootstrapOptions::default())
             .await
             .unwrap()
             .unwrap();

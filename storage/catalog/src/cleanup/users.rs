@@ -5,6 +5,7 @@
 //! a membership or a key, in the transaction that adds it. Entries of the activity log have the
 //! names of users themselves, so they stay as they are.
 
+use super::in_force::in_force;
 use super::{Cleanup, ROWS_MAX, USERS_MAX};
 use crate::database_clock::micros;
 use crate::entities::{
@@ -12,7 +13,6 @@ use crate::entities::{
     personal_api_keys as keys, unused_users as unused, users,
 };
 use crate::error::{CatalogError, ChangeError};
-use crate::personal_keys::in_force;
 use crate::time::UtcTime;
 use crate::transaction::Abort;
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, LockBehavior, LockType, OnConflict};
@@ -122,7 +122,11 @@ impl Cleanup<'_> {
 
 /// Forgets that a user had nothing, in the transaction that gives the user something: who loses it
 /// before the next pass is kept from then on.
-pub(crate) async fn mark_used(within: &DatabaseTransaction, user_id: i64) -> Result<(), DbErr> {
+///
+/// # Errors
+///
+/// Any database error.
+pub async fn mark_used(within: &DatabaseTransaction, user_id: i64) -> Result<(), DbErr> {
     let noted = unused::Entity::delete_by_id(user_id);
     noted.exec(within).await.map(drop)
 }

@@ -34,10 +34,11 @@ fn fate() -> impl Strategy<Value = Fate> {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        6 => prop::collection::vec((0_u8..3, 0_u8..9, 0_u8..24), 1..4).prop_map(Op::Append),
+        6 => prop::collection::vec((0_u8..4, 0_u8..9, 0_u8..24), 1..5).prop_map(Op::Append),
         2 => (0_u16..1_000).prop_map(Op::Wait),
         6 => (0_u8..5, 0_u8..5).prop_map(|(sent, applied)| Op::Ship { sent, applied }),
         3 => Just(Op::Ship { sent: u8::MAX, applied: u8::MAX }),
+        1 => Just(Op::WantUpdates),
         1 => Just(Op::RestartServer),
         1 => Just(Op::ToggleFailing),
         1 => Just(Op::RestartProcess),

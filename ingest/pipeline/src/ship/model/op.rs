@@ -14,6 +14,8 @@ pub(super) enum Op {
         sent: u8,
         applied: u8,
     },
+    /// From now on somebody waits for all person updates that are in the log.
+    WantUpdates,
     RestartServer,
     /// From now on batches fail a few times before their outcome is known, or no longer do.
     ToggleFailing,

@@ -106,6 +106,7 @@ impl Model {
             ("events(uuid)", 202_611),
             ("events(uuid)", 202_001),
             ("rejected_events(raw)", 202_611),
+            ("person_updates(uuid)", 202_611),
         ];
         let mut frame = Vec::new();
         for &(key, count, twin) in sections {
@@ -350,6 +351,7 @@ impl Model {
                 self.ship(usize::from(*sent), usize::from(*applied), false)
                     .await;
             }
+            Op::WantUpdates => self.plan.want_updates(self.folder.end),
             Op::RestartServer => self.server.state().crash(),
             Op::ToggleFailing => self.is_failing = !self.is_failing,
             Op::RestartProcess => self.restart_process(),
@@ -377,7 +379,7 @@ impl Model {
         for _ in 0..10_000 {
             if !self.unproven.is_empty() {
                 // Rows that are stored meanwhile are the proof.
-                self.append(&[(0, 1, 0), (1, 1, 0), (2, 1, 0)]);
+                self.append(&[(0, 1, 0), (1, 1, 0), (2, 1, 0), (3, 1, 0)]);
             }
             self.elapsed += Duration::from_secs(1);
             let did_ship = self.ship(usize::MAX, usize::MAX, true).await;
