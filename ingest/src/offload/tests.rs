@@ -151,7 +151,7 @@ fn historical_requests_get_a_fifth_while_live_ones_wait() {
     let mut busy = vec![running(&threads, of_project(true))];
     let lanes = [Lane::Live, Lane::Historical];
     let mut waiting = lanes.map(|lane| {
-        let queued = |flow| queued(&threads, work(lane, flow % 3 + 1, 600 * KIB));
+        let queued = |flow: u64| queued(&threads, work(lane, flow % 3 + 1, 600 * KIB));
         (0..300).map(queued).collect::<Vec<_>>()
     });
     for _ in 0..100 {

@@ -1,6 +1,6 @@
 //! Writers: changes that wait for one another, fail or are cancelled.
 
-use millrace_catalog::testing::{DatabaseKind, TestDatabase, connected, holding};
+use millrace_catalog::testing::{DatabaseKind, TestDatabase, connected};
 use millrace_catalog::{Catalog, ChangeError};
 use millrace_organizations::Organizations;
 use millrace_organizations::testing::test_env::TestEnv;

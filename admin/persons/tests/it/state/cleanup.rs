@@ -1,7 +1,7 @@
 //! Cleanup of deleted projects and organizations with persons, piece by piece.
 
 use millrace_catalog::leases::PERSONS_LEASE;
-use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
+use millrace_catalog::testing::{TestDatabase, random_uuid};
 use millrace_catalog::{Catalog, Cleanup, ProjectId, ProjectKeys};
 use millrace_organizations::testing::fixture::{ALL, Fixture};
 use millrace_organizations::{ActivityFilter, ActivityLog, Organizations, Projects};
