@@ -42,18 +42,21 @@ impl RoundSize {
         bytes_max.saturating_mul(self.get()) / self.updates_max.max(1)
     }
 
-    /// Makes the next round as large as fits into `time_max` if this one took longer: at once, as
-    /// others wait for each round that is too large. Doubles it if this one took less than a
-    /// quarter of that and left something.
+    /// Makes the next round as large as fits into `time_max`. Smaller at once, as others wait for
+    /// each round that is too large, unless no round could have been quicker than this one. Larger
+    /// by the double at most, if this one took less than three quarters of that and left something.
     pub(crate) fn adapt(&self, round: MeasuredRound, time_max: Duration) {
         let now = self.get();
-        let next = if round.took > time_max {
-            let fitting = round.updates as u128 * time_max.as_micros();
-            let fitting = fitting / round.took.as_micros().max(1);
-            let fitting = usize::try_from(fitting).unwrap_or(now);
-            fitting.min(now).max(self.updates_min)
-        } else if round.is_cut && round.took < time_max / 4 {
-            now.saturating_mul(2).min(self.updates_max)
+        let fitting = round.updates as u128 * time_max.as_micros();
+        let fitting = fitting / round.took.as_micros().max(1);
+        let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
+        let is_limited = round.is_cut || round.updates > self.updates_min;
+        let next = if round.took > time_max && is_limited {
+            fitting.clamp(self.updates_min, now)
+        } else if round.is_cut && round.took < time_max * 3 / 4 {
+            fitting
+                .clamp(now, now.saturating_mul(2))
+                .min(self.updates_max)
         } else {
             now
         };
@@ -83,8 +86,9 @@ mod tests {
             size.get()
         };
         assert_eq!([2_000; 5].map(&mut after), [500, 250, 125, 100, 100]);
-        assert_eq!([300, 1_000].map(&mut after), [100, 100]);
-        assert_eq!([200; 5].map(&mut after), [200, 400, 800, 1_000, 1_000]);
+        assert_eq!([800, 1_000].map(&mut after), [100, 100]);
+        assert_eq!([700, 740].map(&mut after), [142, 191]);
+        assert_eq!([200; 4].map(&mut after), [382, 764, 1_000, 1_000]);
     }
 
     #[test]
@@ -99,6 +103,15 @@ mod tests {
             size.adapt(measured(updates, true, millis), TIME_MAX);
             assert_eq!(size.get(), expected, "{updates} in {millis} ms");
             assert_eq!(size.bytes(64_000), 64 * expected);
+        }
+    }
+
+    #[test]
+    fn a_slow_round_of_few_updates_that_left_nothing_makes_no_round_smaller() {
+        let size = RoundSize::new(1_000, 10);
+        for (updates, is_cut, expected) in [(100, false, 1_000), (101, false, 100)] {
+            size.adapt(measured(updates, is_cut, 1_001), TIME_MAX);
+            assert_eq!(size.get(), expected, "{updates}");
         }
     }
 

@@ -4,7 +4,6 @@
 //! whose the events are is decided by the parser alone.
 
 use crate::keys::Keys;
-use crate::scheduling::flow::Flow;
 use millrace_encoding::{Encoding, key_behind, keys_in};
 use millrace_parse::KeyLookup;
 
@@ -28,25 +27,23 @@ pub fn key_at_start(body: &[u8]) -> Option<&[u8]> {
 
 /// Returns true if a key is a project's, as far as that is known without asking.
 pub fn is_known(keys: &Keys, key: &[u8]) -> bool {
-    std::str::from_utf8(key).is_ok_and(|key| is_found(keys, key))
+    let key = std::str::from_utf8(key);
+    key.is_ok_and(|key| matches!(keys.cached(key), KeyLookup::Found(_)))
 }
 
-/// Flow of a large body: that of the first known project's key in the head, or where most bodies
-/// have theirs; unknown if there is none.
-pub fn flow_of_large_body(keys: &Keys, head_key: Option<&str>, json: &[u8]) -> Flow {
+/// Keys that a large body names where most bodies have theirs, after that of its head.
+pub fn keys_of_large_body(head_key: Option<&str>, json: &[u8]) -> Vec<String> {
     let end = json.len().saturating_sub(SEARCHED_BYTES);
     let ends = [json.get(..SEARCHED_BYTES), json.get(end..)];
     let named = ends.into_iter().flatten().flat_map(|text| {
         let named = keys_in(Encoding::Identity, text, SEARCHED_BYTES);
         named.into_iter()
     });
-    let mut named = head_key.map(str::to_owned).into_iter().chain(named);
-    let known = named.find(|key| is_found(keys, key));
-    known.map_or(Flow::UNKNOWN, |key| Flow::of_key(key.as_bytes()))
-}
-
-fn is_found(keys: &Keys, key: &str) -> bool {
-    matches!(keys.cached(key), KeyLookup::Found(_))
+    head_key
+        .map(str::to_owned)
+        .into_iter()
+        .chain(named)
+        .collect()
 }
 
 #[cfg(test)]

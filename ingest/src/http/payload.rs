@@ -14,10 +14,10 @@
 
 use super::body::{declared_bytes, gather, is_blank};
 use super::context::RequestContext;
-use super::decode::{DecodedPayload, EncodedPayload, PayloadKind, decode};
+use super::decode::{DecodedPayload, EncodedPayload, PayloadKind, decode, known_flow};
 use crate::admission::budget::Share;
 use crate::admission::fair_queue::{Cost, Permit};
-use crate::admission::project_hint::{flow_of_large_body, is_known, key_at_start};
+use crate::admission::project_hint::{is_known, key_at_start, keys_of_large_body};
 use crate::core::Core;
 use crate::metrics::Stage;
 use crate::offload::{OffloadSlot, OffloadWork};
@@ -180,8 +180,13 @@ async fn offload_for_parsing(
     if !takes_long(json) {
         return Ok(None);
     }
-    let flow = flow_of_large_body(&request.core.process.deps.keys, hint.key, json);
+    let named = keys_of_large_body(hint.key, json);
     let Some(mut offload) = decoded_on else {
+        // The catalog is asked if need be: the key of a project that sends one such body a minute
+        // is not in the cache. Errors are the parser's to report.
+        request.release_epoch();
+        let flow = known_flow(request.core, &named).await;
+        let flow = flow.unwrap_or(Flow::UNKNOWN);
         let work = OffloadWork {
             lane: hint.lane,
             flow,
@@ -189,7 +194,9 @@ async fn offload_for_parsing(
         };
         return request.acquire_offload(work).await.map(Some);
     };
-    if flow.is_known() {
+    // The catalog is not asked, as this one holds a thread.
+    let keys = &request.core.process.deps.keys;
+    if named.iter().any(|key| is_known(keys, key.as_bytes())) {
         offload.mark_project_known();
     }
     Ok(Some(offload))

@@ -67,35 +67,44 @@ impl OffloadSlot {
     /// [`OffloadFailed`] if it takes too long.
     pub async fn acquire(pool: Arc<OffloadPool>, work: OffloadWork) -> Result<Self, OffloadFailed> {
         let deadline = Instant::now() + WAIT_MAX;
-        Self::acquire_before(deadline, pool, work).await
-    }
-
-    async fn acquire_before(
-        deadline: Instant,
-        pool: Arc<OffloadPool>,
-        work: OffloadWork,
-    ) -> Result<Self, OffloadFailed> {
-        let thread = pool.threads.acquire(work, deadline).await;
+        let thread = match pool.threads.take_or_queue(work, None) {
+            Ok(thread) => thread,
+            Err(place) => place.wait(deadline).await.ok_or(OffloadFailed)?,
+        };
         Ok(Self {
             deadline,
-            thread: thread.ok_or(OffloadFailed)?,
+            thread,
             bytes: work.bytes,
             pool,
         })
     }
 
-    /// Waits for another turn if the work is of more bytes than the request waited for so far, so
-    /// that no project gets more by bodies that turn out larger than they say.
+    /// Waits for another turn if the work is of more bytes than the request waited for so far and
+    /// other projects wait, so that no project gets more by bodies that turn out larger than they
+    /// say. It goes before requests of its project that came later: once they wait for long, each
+    /// would otherwise give up after its first try, with nothing done.
     ///
     /// # Errors
     ///
     /// [`OffloadFailed`] if it takes too long.
-    pub async fn grow_to(self, work: OffloadWork) -> Result<Self, OffloadFailed> {
+    pub async fn grow_to(mut self, work: OffloadWork) -> Result<Self, OffloadFailed> {
         if work.bytes <= self.bytes {
             return Ok(self);
         }
-        drop(self.thread);
-        Self::acquire_before(self.deadline, self.pool, work).await
+        self.bytes = work.bytes;
+        let threads = &self.pool.threads;
+        if !threads.have_others_waiting(work) {
+            return Ok(self);
+        }
+        // It queues up first, as its thread may be given to a later one of its project.
+        let thread = match threads.take_or_queue(work, Some(self.thread.number)) {
+            Ok(thread) => thread,
+            Err(place) => {
+                drop(self.thread);
+                place.wait(self.deadline).await.ok_or(OffloadFailed)?
+            }
+        };
+        Ok(Self { thread, ..self })
     }
 
     /// Counts no longer among projects that are not known, as the body turned out to be a known

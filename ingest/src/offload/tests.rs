@@ -88,11 +88,11 @@ async fn a_key_that_turns_out_to_be_known_gives_back_its_permit_for_unknown_keys
 
 /// Queues a request for which there is no thread.
 fn queued(threads: &Arc<Threads>, work: OffloadWork) -> QueuePlace {
-    threads.take_or_queue(work).unwrap_err()
+    threads.take_or_queue(work, None).unwrap_err()
 }
 
 fn running(threads: &Arc<Threads>, work: OffloadWork) -> ThreadPermit {
-    threads.take_or_queue(work).unwrap()
+    threads.take_or_queue(work, None).unwrap()
 }
 
 /// Permits of the requests that got a thread since; the others go on waiting.
@@ -195,6 +195,44 @@ async fn a_body_that_may_decode_to_more_than_it_said_waits_for_another_turn() {
     assert_eq!(began.elapsed(), Duration::from_secs(8));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_larger_turn_comes_before_later_requests_of_its_project_and_at_once_beside_no_other() {
+    let pool = Arc::new(OffloadPool::new(1, &HttpLimits::default()));
+    let of_flow = |flow| work(Lane::Live, flow, 64 * KIB);
+    let first = OffloadSlot::acquire(Arc::clone(&pool), of_flow(1));
+    let slot = first.await.unwrap();
+    let mut later = queued(&pool.threads, of_flow(1));
+    let slot = slot.grow_to(work(Lane::Live, 1, 65 * KIB)).await.unwrap();
+    assert!(later.granted.try_recv().is_err(), "it keeps its thread");
+    let mut other = queued(&pool.threads, of_flow(2));
+    let grown = tokio::spawn(slot.grow_to(work(Lane::Live, 1, 66 * KIB)));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut served = Vec::new();
+    for place in [&mut later, &mut other] {
+        served.push(place.granted.try_recv().is_ok());
+    }
+    assert_eq!(served, [false, true]);
+    assert!(grown.await.unwrap().is_ok());
+}
+
+#[test]
+fn a_live_request_that_comes_alone_goes_before_historical_ones_that_wait() {
+    let threads = Threads::new(1);
+    let of = |lane| work(lane, 1, 600 * KIB);
+    let mut busy = vec![running(&threads, of(Lane::Historical))];
+    let queue = |lane| queued(&threads, of(lane));
+    let mut historical: Vec<_> = (0..10).map(|_| queue(Lane::Historical)).collect();
+    for _ in 0..3 {
+        let mut live = vec![queue(Lane::Live)];
+        drop(busy.pop());
+        busy.extend(granted(&mut live));
+        assert_eq!(busy.len(), 1);
+        drop(busy.pop());
+        busy.extend(granted(&mut historical));
+        assert_eq!(busy.len(), 1);
+    }
+}
+
 #[test]
 fn a_request_that_is_cancelled_with_its_permit_underway_leaves_it_to_the_next() {
     let threads = Threads::new(1);
@@ -259,7 +297,7 @@ impl Model {
             } => {
                 let lane = [Lane::Live, Lane::Historical][usize::from(historical)];
                 let work = work(lane, flow, bytes);
-                match threads.take_or_queue(work) {
+                match threads.take_or_queue(work, None) {
                     Ok(permit) => self.running.push((permit, flow == 0)),
                     Err(place) => self.places.push((place, work)),
                 }

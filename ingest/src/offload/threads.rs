@@ -1,9 +1,10 @@
 //! Threads of the offload pool, and the requests that wait for one.
 //!
-//! As on a core, flows take turns by bytes ([`scheduling`](crate::scheduling)): one that has a
-//! hundred requests waiting keeps another's only one waiting for as many bytes as that has. Live
-//! requests go before historical ones, which get a fifth while both wait, so that no project's
-//! events keep another's import out.
+//! As on a core, flows take turns by bytes ([`scheduling`](crate::scheduling)): a flow's single
+//! request waits for about its own size in bytes of each other flow, however many requests those
+//! have waiting. Live requests go before historical ones, which get a fifth while both wait, or each
+//! second turn where theirs are the smaller ones, so that no project's events keep another's import
+//! out.
 //!
 //! All cores share this queue, so it has a lock, which is held for microseconds. No request queues
 //! up while there is a thread that it may have.
@@ -41,6 +42,8 @@ pub(super) struct ThreadPermit {
     threads: Arc<Threads>,
     /// True while it is one of those for projects that are not known.
     is_unknown: bool,
+    /// Position of the request among those that came.
+    pub(super) number: u64,
 }
 
 /// Number of threads without work.
@@ -56,10 +59,10 @@ struct ThreadQueue {
     free: FreeThreads,
     live: DeficitRoundRobin<QueuedWork>,
     historical: DeficitRoundRobin<QueuedWork>,
-    /// Bytes of live requests that go before the next historical one.
+    /// Bytes of live requests that go before the next historical one; 0: a historical one is next.
     live_first_bytes: usize,
-    /// Number of the next request that queues up.
-    next_number: u64,
+    /// Number of the last request that came.
+    last_number: u64,
 }
 
 /// Request that waits for a thread.
@@ -91,53 +94,52 @@ impl Threads {
             },
             live: DeficitRoundRobin::default(),
             historical: DeficitRoundRobin::default(),
-            live_first_bytes: 0,
-            next_number: 0,
+            live_first_bytes: 1,
+            last_number: 0,
         })))
     }
 
-    /// Waits for a thread; `None` if there is none before the deadline.
-    pub(super) async fn acquire(
-        self: &Arc<Self>,
-        work: OffloadWork,
-        deadline: Instant,
-    ) -> Option<ThreadPermit> {
-        let mut place = match self.take_or_queue(work) {
-            Ok(permit) => return Some(permit),
-            Err(place) => place,
-        };
-        timeout_at(deadline, &mut place.granted).await.ok()?.ok()
-    }
-
-    /// Takes a thread.
+    /// Takes a thread. A request that had one before has a `number`, and waits before those of its
+    /// flow that came later.
     ///
     /// # Errors
     /// Place in the queue, if there is no thread that the request may have.
     pub(super) fn take_or_queue(
         self: &Arc<Self>,
         work: OffloadWork,
+        number: Option<u64>,
     ) -> Result<ThreadPermit, QueuePlace> {
         let mut queue = self.lock();
+        let number = number.unwrap_or_else(|| {
+            queue.last_number += 1;
+            queue.last_number
+        });
         // Nobody is overtaken: who waits may have none of these threads.
         if queue.free.has_any_for(work.flow) {
             queue.free.take(work.flow);
-            return Ok(self.permit(work.flow));
+            return Ok(self.permit(work.flow, number));
         }
-        let number = queue.next_number;
-        queue.next_number += 1;
         let (grant, granted) = oneshot::channel();
         let queued = QueuedWork {
             number,
             work,
             grant,
         };
-        queue.lane(work.lane).push(work.lane, work.flow, queued);
+        let lane = queue.lane(work.lane);
+        lane.insert(work.lane, work.flow, queued, |other| other.number < number);
         Err(QueuePlace {
             threads: Arc::clone(self),
             number,
             work,
             granted,
         })
+    }
+
+    /// Returns true if requests of another flow wait.
+    pub(super) fn have_others_waiting(&self, work: OffloadWork) -> bool {
+        let queue = self.lock();
+        let mut lanes = [&queue.live, &queue.historical].into_iter();
+        lanes.any(|lane| lane.has_others(work.lane, work.flow))
     }
 
     /// Threads without work, and the number of requests that wait.
@@ -157,14 +159,15 @@ impl Threads {
         drop(queue);
         if let Some(next) = next {
             // A client that went away since has its permit dropped, which serves the next one.
-            drop(next.grant.send(self.permit(next.work.flow)));
+            drop(next.grant.send(self.permit(next.work.flow, next.number)));
         }
     }
 
-    fn permit(self: &Arc<Self>, flow: Flow) -> ThreadPermit {
+    fn permit(self: &Arc<Self>, flow: Flow, number: u64) -> ThreadPermit {
         ThreadPermit {
             threads: Arc::clone(self),
             is_unknown: !flow.is_known(),
+            number,
         }
     }
 
@@ -186,6 +189,9 @@ impl ThreadQueue {
     /// Takes out the next request that there is a thread for, and takes the thread.
     fn take_next(&mut self) -> Option<QueuedWork> {
         let free = self.free;
+        if free.all == 0 {
+            return None;
+        }
         let may_start = |_: Lane, flow: Flow| free.has_any_for(flow);
         let lanes = match self.live_first_bytes {
             0 => [Lane::Historical, Lane::Live],
@@ -195,7 +201,8 @@ impl ThreadQueue {
         let next = lanes.find_map(|lane| self.lane(lane).next(&may_start))?;
         self.live_first_bytes = match next.work.lane {
             Lane::Live => self.live_first_bytes.saturating_sub(next.turn_bytes()),
-            Lane::Historical if self.live.is_empty() => 0,
+            // The next live request that comes goes first.
+            Lane::Historical if self.live.is_empty() => 1,
             Lane::Historical => next.turn_bytes().saturating_mul(LIVE_RATIO),
         };
         self.free.take(next.work.flow);
@@ -245,6 +252,13 @@ impl Drop for ThreadPermit {
 }
 
 // === impl QueuePlace ===
+
+impl QueuePlace {
+    /// Waits for a thread; `None` if there is none before the deadline.
+    pub(super) async fn wait(mut self, deadline: Instant) -> Option<ThreadPermit> {
+        timeout_at(deadline, &mut self.granted).await.ok()?.ok()
+    }
+}
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {

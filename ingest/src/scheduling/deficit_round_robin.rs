@@ -77,12 +77,23 @@ impl<R: Queued> DeficitRoundRobin<R> {
 
     /// Queues a request behind others of its flow.
     pub fn push(&mut self, lane: Lane, flow: Flow, request: R) {
+        self.insert(lane, flow, request, |_| true);
+    }
+
+    /// Queues a request among others of its flow; those that go `before` it are the first of them.
+    pub fn insert(&mut self, lane: Lane, flow: Flow, request: R, before: impl FnMut(&R) -> bool) {
         let queue = self.flows.entry((lane, flow)).or_default();
         if queue.requests.is_empty() {
             self.order.push_back((lane, flow));
         }
         queue.bytes += request.held_bytes();
-        queue.requests.push_back(request);
+        let index = queue.requests.partition_point(before);
+        queue.requests.insert(index, request);
+    }
+
+    /// Returns true if requests of another flow wait.
+    pub fn has_others(&self, lane: Lane, flow: Flow) -> bool {
+        self.order.iter().any(|name| *name != (lane, flow))
     }
 
     /// Takes out the next request that has capacity, by its lane and flow.

@@ -240,8 +240,10 @@ impl PersonProgress {
         let mut version = self.version + 1;
         for update in updates {
             version = Ord::max(version, update.position.created_at.0);
-            let mut own = self.backlogs.iter_mut();
-            match own.find(|backlog| backlog.project_id == update.project_id) {
+            // They are in the order of projects.
+            let backlogs = &mut self.backlogs;
+            let found = backlogs.binary_search_by_key(&update.project_id, |it| it.project_id);
+            match found.ok().and_then(|index| backlogs.get_mut(index)) {
                 Some(backlog) => {
                     backlog.position = update.position;
                     touched.insert(backlog.project_id);

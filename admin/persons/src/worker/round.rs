@@ -177,9 +177,13 @@ impl Worker {
         }
         if count > 0 {
             self.copy(&at).await?;
+            let has_rest = count < batch.updates.len();
+            // A round that was read up to its limit is measured as one of that size: beside
+            // backlogs it has half as many updates, or as many as have the bytes.
+            let is_full = batch.is_cut() && !has_rest;
             let round = MeasuredRound {
-                updates: count,
-                is_cut: batch.is_cut(),
+                updates: if is_full { size.get() } else { count },
+                is_cut: batch.is_cut() || has_rest,
                 took: began.elapsed(),
             };
             size.adapt(round, time_max);

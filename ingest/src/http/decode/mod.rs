@@ -13,6 +13,7 @@ pub use encoded_payload::{DecodedPayload, EncodedPayload, PayloadKind};
 use millrace_encoding::{BodyDecodeError, DecodeLimits, Encoding, Expansion};
 use millrace_parse::ApiError;
 use millrace_rows::Lane;
+pub use offloaded::known_flow;
 use offloaded::{Tried, decode_offloaded};
 
 /// Decodes a payload; `key` is its project's where the head names it.

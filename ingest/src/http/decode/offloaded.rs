@@ -194,7 +194,11 @@ async fn search(
 
 /// Flow of the first of these that is a project's key. Cached keys are asked first, as that works
 /// without the catalog, too.
-async fn known_flow(core: &Core, keys: &[String]) -> Result<Flow, ApiError> {
+///
+/// # Errors
+///
+/// 503 if the catalog was asked and did not answer.
+pub async fn known_flow(core: &Core, keys: &[String]) -> Result<Flow, ApiError> {
     let known = &core.process.deps.keys;
     if let Some(key) = keys.iter().find(|key| is_known(known.cached(key))) {
         return Ok(Flow::of_key(key.as_bytes()));
