@@ -22,7 +22,7 @@
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
 //! | `schema`, `control_characters` | schemas of bodies, and what texts in them may hold |
-//! | `patch`, `timestamp`, `level_number` | types of fields |
+//! | `timestamp`, `level_number` | types of fields |
 //!
 //! Invariants:
 //!
@@ -53,7 +53,6 @@ mod middleware;
 mod openapi;
 mod operation;
 mod page;
-mod patch;
 pub mod plugin_catalogue;
 pub mod proxy_check;
 mod request;

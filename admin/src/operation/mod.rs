@@ -56,7 +56,7 @@
 //! - **Errors** are [`ApiError`]s; `?` converts those of the catalog (module `error`).
 //!
 //! [`ApiError`]: crate::error::ApiError
-//! [`Patch`]: crate::patch::Patch
+//! [`Patch`]: millrace_catalog::Patch
 //! [`Timestamp`]: crate::timestamp::Timestamp
 
 mod bounds;

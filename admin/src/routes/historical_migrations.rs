@@ -4,10 +4,9 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::patch::Patch;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    Feature, HistoricalMigration, Level, MigrationState, ProjectId, RequiredScope, features,
+    Feature, HistoricalMigration, Level, MigrationState, Patch, ProjectId, RequiredScope, features,
 };
 use millrace_organizations::{HistoricalDecision, NewHistoricalMigration};
 use schemars::JsonSchema;

@@ -23,6 +23,7 @@
 //! | [`database_clock`] | the clock that all processes share |
 //! | [`default_project`] | project of a new resource that names none |
 //! | [`names`], [`page`], [`random`] | texts of people, pages of lists, random texts |
+//! | `patch` | [`Patch`], a field of a change that may be left out |
 //! | `location` | location of the database, and classification of its errors |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for the caller |
 //!
@@ -65,6 +66,7 @@ mod location;
 mod migrations;
 pub mod names;
 pub mod page;
+mod patch;
 mod person_watermark;
 mod project_keys;
 pub mod random;
@@ -118,6 +120,7 @@ pub mod text {
 }
 pub use cleanup::Cleanup;
 pub use page::{Page, PageRequest};
+pub use patch::Patch;
 pub use person_watermark::PersonWatermark;
 pub use project_keys::{ProjectKey, ProjectKeys};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};

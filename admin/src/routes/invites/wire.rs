@@ -3,10 +3,9 @@
 use crate::error::ApiError;
 use crate::level_number::LevelNumber;
 use crate::mail::is_address;
-use crate::patch::Patch;
 use crate::routes::users::UserBody;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{Level, ProjectAccess, ProjectAccessLevel};
+use millrace_catalog::{Level, Patch, ProjectAccess, ProjectAccessLevel};
 use millrace_organizations::{Invite, NewInvite};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,7 @@
 //! Wire types of plugins.
 
 use crate::control_characters::LINES;
-use crate::patch::Patch;
-use millrace_catalog::PluginType;
+use millrace_catalog::{Patch, PluginType};
 use millrace_organizations::{FileChange, PluginFields, PluginFiles, PluginView};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::IgnoredAny;
