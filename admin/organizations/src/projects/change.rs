@@ -1,23 +1,28 @@
 //! Changing projects and deleting them.
 
 use super::locks::{lock_project_of, project_audit};
-use super::{Projects, checked_project_name, checked_timezone};
+use super::{NAME_CHARS_MAX, Projects, checked_project_name, checked_timezone};
 use millrace_catalog::entities::projects;
 use millrace_catalog::transaction::Abort;
-use millrace_catalog::{Activity, Actor, ChangeError};
+use millrace_catalog::{Activity, Actor, ChangeError, Patch};
 use millrace_rows::ProjectId;
+use schemars::JsonSchema;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
+use serde::Deserialize;
 
-/// Change of a project; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+/// Fields of a project to change.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchProject")]
+#[serde(default)]
 pub struct ProjectChange {
-    /// New name; 1 to 200 characters.
-    pub name: Option<String>,
-    /// IANA name of the time zone, in any case.
-    pub timezone: Option<String>,
-    /// True if clients' addresses are left out of events.
-    pub anonymize_ips: Option<bool>,
+    /// Name of the project.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
+    pub name: Patch<String>,
+    /// IANA name of the time zone.
+    pub timezone: Patch<String>,
+    /// True if clients' IP addresses are left out of events.
+    pub anonymize_ips: Patch<bool>,
 }
 
 impl Projects<'_> {
@@ -34,11 +39,11 @@ impl Projects<'_> {
         project_id: ProjectId,
         change: ProjectChange,
     ) -> Result<projects::Model, ChangeError> {
-        let name = change.name.as_deref().map(checked_project_name);
-        let timezone = change.timezone.as_deref().map(checked_timezone);
+        let name = change.name.checked(|name| checked_project_name(&name))?;
+        let timezone = change.timezone.checked(|zone| checked_timezone(&zone))?;
         let change = ProjectChange {
-            name: name.transpose()?,
-            timezone: timezone.transpose()?,
+            name,
+            timezone,
             anonymize_ips: change.anonymize_ips,
         };
         let transaction = self.0.begin().await?;
@@ -58,15 +63,9 @@ impl Projects<'_> {
         change: ProjectChange,
     ) -> Result<projects::Model, Abort> {
         let mut after = before.clone();
-        if let Some(name) = change.name {
-            after.name = name;
-        }
-        if let Some(timezone) = change.timezone {
-            after.timezone = timezone;
-        }
-        if let Some(anonymize_ips) = change.anonymize_ips {
-            after.anonymize_ips = anonymize_ips;
-        }
+        change.name.apply_to(&mut after.name);
+        change.timezone.apply_to(&mut after.timezone);
+        change.anonymize_ips.apply_to(&mut after.anonymize_ips);
         let audit = project_audit(Activity::Updated, &after)
             .field("name", &before.name, &after.name)
             .field("timezone", &before.timezone, &after.timezone)

@@ -24,29 +24,38 @@ use millrace_catalog::limits::{PROJECTS_MAX, must_have_fewer};
 use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::{Abort, lock_organization, must_act_as};
 use millrace_catalog::{
-    Activity, Actor, AuditChange, CatalogError, ChangeError, Level, Page, PageRequest, UtcTime,
+    Activity, Actor, AuditChange, CatalogError, ChangeError, Level, Page, PageRequest, Patch,
+    UtcTime,
 };
 use millrace_rows::ProjectId;
+use schemars::JsonSchema;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
+use serde::Deserialize;
 
 /// Longest name of a project, in characters.
 const NAME_CHARS_MAX: usize = 200;
+/// Time zone of a project that names none.
+const TIMEZONE: &str = "UTC";
 
-/// Input for a new project.
-#[derive(Clone, Debug)]
+/// Fields of a new project.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub struct NewProject {
-    /// Name; 1 to 200 characters.
+    /// Name of the project.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
     pub name: String,
     /// Key of the operator's choice, to take over SDKs that hold it; `None`: a new one.
+    #[serde(skip)]
     pub key: Option<String>,
-    /// IANA name of the time zone.
-    pub timezone: String,
-    /// True if clients' addresses are left out of events.
-    pub anonymize_ips: bool,
+    /// IANA name of the time zone; `UTC` if not given.
+    #[serde(default)]
+    pub timezone: Patch<String>,
+    /// True if clients' IP addresses are left out of events; false if not given.
+    #[serde(default)]
+    pub anonymize_ips: Patch<bool>,
 }
 
 impl NewProject {
@@ -56,18 +65,19 @@ impl NewProject {
         Self {
             name: name.to_owned(),
             key: None,
-            timezone: "UTC".to_owned(),
-            anonymize_ips: false,
+            timezone: Patch::Absent,
+            anonymize_ips: Patch::Absent,
         }
     }
 
     /// Validates the fields, and generates a key if none was chosen.
     pub(crate) fn checked(self) -> Result<CheckedProject, ChangeError> {
+        let timezone = self.timezone.sent();
         Ok(CheckedProject {
             name: checked_project_name(&self.name)?,
             key: checked_key(self.key)?,
-            timezone: checked_timezone(&self.timezone)?,
-            anonymize_ips: self.anonymize_ips,
+            timezone: checked_timezone(timezone.as_deref().unwrap_or(TIMEZONE))?,
+            anonymize_ips: self.anonymize_ips.sent().unwrap_or(false),
         })
     }
 }
