@@ -1,6 +1,6 @@
 //! Changing organizations and deleting them.
 
-use super::{Organizations, checked_organization_name, organization_audit};
+use super::{NAME_CHARS_MAX, Organizations, checked_organization_name, organization_audit};
 use crate::plugins::must_share_no_plugins;
 use millrace_catalog::entities::activity_counts;
 use millrace_catalog::entities::organizations::{self, FeatureKeys};
@@ -8,23 +8,28 @@ use millrace_catalog::features::{
     DATA_PIPELINES, FEATURES, Feature, ORGANIZATION_SECURITY_SETTINGS, TWO_FACTOR_ENFORCEMENT,
 };
 use millrace_catalog::transaction::{Abort, lock_organization, must_act_as};
-use millrace_catalog::{Activity, Actor, ChangeError, Level};
+use millrace_catalog::{Activity, Actor, ChangeError, Level, Patch};
+use schemars::JsonSchema;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
 };
+use serde::Deserialize;
 
-/// Change of an organization; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+/// Fields of an organization to change.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchOrganization")]
+#[serde(default)]
 pub struct OrganizationChange {
-    /// New name; 1 to 64 characters. The slug stays.
-    pub name: Option<String>,
-    /// True if members are notified by mail of those who join.
-    pub is_member_join_email_enabled: Option<bool>,
-    /// True if front ends must ask for a second factor; `Some(None)`: undecided again.
-    pub enforce_2fa: Option<Option<bool>>,
-    /// True if members below administrator may change pipelines.
-    pub members_can_write_pipelines: Option<bool>,
+    /// Name of the organization. The slug stays.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
+    pub name: Patch<String>,
+    /// True if members get a mail when somebody joins.
+    pub is_member_join_email_enabled: Patch<bool>,
+    /// True if front ends must require a second factor; null: not decided.
+    pub enforce_2fa: Patch<Option<bool>>,
+    /// True if members below administrator may change exports and plugins.
+    pub members_can_write_pipelines: Patch<bool>,
 }
 
 /// Organization whose features were switched.
@@ -50,8 +55,8 @@ impl Organizations<'_> {
         id: Uuid,
         change: OrganizationChange,
     ) -> Result<organizations::Model, ChangeError> {
-        let name = change.name.as_deref().map(checked_organization_name);
-        let name = name.transpose()?;
+        let check = |name: String| checked_organization_name(&name);
+        let name = change.name.checked(check)?;
         let change = OrganizationChange { name, ..change };
         let transaction = self.0.begin().await?;
         let changed = self.apply(&transaction, actor, id, change);
@@ -69,18 +74,14 @@ impl Organizations<'_> {
         let before = lock_organization(within, id).await?;
         must_act_as(within, actor, id, Level::Administrator).await?;
         let mut after = before.clone();
-        if let Some(name) = change.name {
-            after.name = name;
-        }
-        if let Some(enabled) = change.is_member_join_email_enabled {
-            after.is_member_join_email_enabled = enabled;
-        }
-        if let Some(enforce) = change.enforce_2fa {
-            after.enforce_2fa = enforce;
-        }
-        if let Some(may) = change.members_can_write_pipelines {
-            after.members_can_write_pipelines = may;
-        }
+        change.name.apply_to(&mut after.name);
+        change
+            .is_member_join_email_enabled
+            .apply_to(&mut after.is_member_join_email_enabled);
+        change.enforce_2fa.apply_to(&mut after.enforce_2fa);
+        change
+            .members_can_write_pipelines
+            .apply_to(&mut after.members_can_write_pipelines);
         must_have_features(&before, &after)?;
         self.save(within, actor, before, after).await
     }

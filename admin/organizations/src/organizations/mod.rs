@@ -22,14 +22,17 @@ use millrace_catalog::limits::{OWNED_ORGANIZATIONS_MAX, must_have_fewer};
 use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::Abort;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, AuditChange, Catalog, CatalogError, ChangeError, Level, UtcTime,
+    Activity, ActivityScope, Actor, AuditChange, Catalog, CatalogError, ChangeError, Level, Patch,
+    UtcTime,
 };
+use schemars::JsonSchema;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
     PaginatorTrait, QueryFilter, QueryOrder,
 };
+use serde::Deserialize;
 use slug::free_slug;
 
 /// Longest name of an organization, in characters.
@@ -54,14 +57,16 @@ async fn must_own_fewer(within: &DatabaseTransaction, user_id: i64) -> Result<()
     )?)
 }
 
-/// Input for a new organization.
-#[derive(Clone, Debug)]
+/// Fields of a new organization.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub struct NewOrganization {
-    /// Name; 1 to 64 characters.
+    /// Name of the organization.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
     pub name: String,
-    /// True if members are notified by mail of those who join.
-    pub is_member_join_email_enabled: bool,
-    /// True if front ends must ask for a second factor; `None`: not decided.
+    /// True if members get a mail when somebody joins; true if not given.
+    #[serde(default)]
+    pub is_member_join_email_enabled: Patch<bool>,
+    /// True if front ends must require a second factor; null: not decided.
     pub enforce_2fa: Option<bool>,
 }
 
@@ -70,7 +75,7 @@ impl From<&str> for NewOrganization {
     fn from(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            is_member_join_email_enabled: true,
+            is_member_join_email_enabled: Patch::Absent,
             enforce_2fa: None,
         }
     }
@@ -196,13 +201,14 @@ pub(crate) async fn insert_organization<C: ConnectionTrait>(
     now: UtcTime,
 ) -> Result<organizations::Model, DbErr> {
     let id = Uuid::now_v7();
+    let is_mailed = new.is_member_join_email_enabled.sent();
     let row = organizations::ActiveModel {
         id: ActiveValue::Set(id),
         slug: ActiveValue::Set(free_slug(db, &new.name).await?),
         name: ActiveValue::Set(new.name),
         created_at: ActiveValue::Set(now),
         updated_at: ActiveValue::Set(now),
-        is_member_join_email_enabled: ActiveValue::Set(new.is_member_join_email_enabled),
+        is_member_join_email_enabled: ActiveValue::Set(is_mailed.unwrap_or(true)),
         enforce_2fa: ActiveValue::Set(new.enforce_2fa),
         members_can_write_pipelines: ActiveValue::Set(true),
         plugins_access_level: ActiveValue::Set(9),

@@ -2,7 +2,7 @@
 
 use super::{code_of, create, files, named, plugins, writer_in};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, ChangeError};
+use millrace_catalog::{Actor, ChangeError, Patch};
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::testing::set_features;
 use millrace_organizations::testing::test_env::actor;
@@ -64,7 +64,7 @@ async fn a_writer_who_lost_access_meanwhile_is_refused(database: TestDatabase) {
     }
 
     let off = OrganizationChange {
-        members_can_write_pipelines: Some(false),
+        members_can_write_pipelines: Patch::Value(false),
         ..OrganizationChange::default()
     };
     let changed = Organizations::new(catalog).update(&fixture.actor, organization_id, off);
