@@ -114,9 +114,15 @@ pub use level::Level;
 pub use limits::CatalogLimits;
 pub use millrace_rows::ProjectId;
 
-/// Escaping of foreign texts before people are shown them.
+/// Escaping of foreign texts before people are shown them, and which texts may have controls.
 pub mod text {
     pub use millrace_rows::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
+
+    /// Value of the schema extension `x-text` for texts that may have line ends and tabs.
+    pub const LINES: &str = "lines";
+    /// Value of the schema extension `x-text` for texts that may have all characters, which their
+    /// consumer interprets.
+    pub const ANY: &str = "any";
 }
 pub use cleanup::Cleanup;
 pub use page::{Page, PageRequest};

@@ -28,6 +28,14 @@ impl<T> Patch<T> {
         }
     }
 
+    /// Converts the value that was sent, if any.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Patch<U> {
+        match self {
+            Self::Absent => Patch::Absent,
+            Self::Value(value) => Patch::Value(convert(value)),
+        }
+    }
+
     /// Writes the value that was sent, if any, to a field.
     pub fn apply_to(self, field: &mut T) {
         if let Self::Value(value) = self {

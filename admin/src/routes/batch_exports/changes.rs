@@ -2,9 +2,9 @@
 
 use super::bodies::{ModelName, TypeName};
 use super::destinations::{self, Direction};
-use crate::control_characters::ANY;
 use crate::error::ApiError;
 use crate::timestamp::Timestamp;
+use millrace_catalog::text::ANY;
 use millrace_catalog::{ExportModel, Patch, ProjectId, UtcTime};
 use millrace_exports::query::ExportQuery;
 use millrace_exports::{BatchExportChange, DestinationChange, NewBatchExport};

@@ -1,6 +1,6 @@
 //! Wire types of plugins.
 
-use crate::control_characters::LINES;
+use millrace_catalog::text::LINES;
 use millrace_catalog::{Patch, PluginType};
 use millrace_organizations::{FileChange, PluginFields, PluginFiles, PluginView};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
