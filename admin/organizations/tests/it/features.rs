@@ -109,7 +109,7 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
         "role_based_access"
     );
     let renamed = RoleChange {
-        name: Some("Other".to_owned()),
+        name: Patch::Value("Other".to_owned()),
         ..RoleChange::default()
     };
     let changed = Roles::new(catalog)
