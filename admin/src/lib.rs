@@ -22,7 +22,7 @@
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
 //! | `schema`, `control_characters` | schemas of bodies, and what texts in them may hold |
-//! | `timestamp`, `level_number` | types of fields |
+//! | `level_number` | levels by their numbers |
 //!
 //! Invariants:
 //!
@@ -63,7 +63,6 @@ mod schema;
 mod server;
 mod services;
 mod signup_page;
-mod timestamp;
 
 pub use app::TableError;
 pub use export_notices::ExportNotices;

@@ -45,7 +45,7 @@
 //!   document: `#[schemars(rename = "…")]` where two would be alike. Fields that may be left out
 //!   are [`Patch`]; null is refused unless they are `Patch<Option<_>>`. Types for `PATCH` carry
 //!   `#[serde(default)]` and are named `Patch…`. Texts that may not be blank have the pattern
-//!   `\S`. Times are [`Timestamp`]. Unknown fields are ignored by default.
+//!   `\S`. Times are [`UtcTime`]. Unknown fields are ignored by default.
 //! - **Lists** return `context.list(context.page(), read).await`, where `read` returns the
 //!   catalog's `Page` of a type that the wire type is `From`. It is called for pieces of a page,
 //!   as a page ends at 4 MB.
@@ -57,7 +57,7 @@
 //!
 //! [`ApiError`]: crate::error::ApiError
 //! [`Patch`]: millrace_catalog::Patch
-//! [`Timestamp`]: crate::timestamp::Timestamp
+//! [`UtcTime`]: millrace_catalog::UtcTime
 
 mod bounds;
 mod builder;

@@ -4,9 +4,9 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    Feature, HistoricalMigration, Level, MigrationState, Patch, ProjectId, RequiredScope, features,
+    Feature, HistoricalMigration, Level, MigrationState, Patch, ProjectId, RequiredScope, UtcTime,
+    features,
 };
 use millrace_organizations::{HistoricalDecision, NewHistoricalMigration};
 use schemars::JsonSchema;
@@ -149,9 +149,9 @@ struct MigrationBody {
     state: StateName,
     /// Number of events imported since the approval.
     events_imported: i64,
-    created_at: Timestamp,
+    created_at: UtcTime,
     /// Time of the approval or rejection.
-    decided_at: Option<Timestamp>,
+    decided_at: Option<UtcTime>,
     /// Note of the operator who decided.
     note: Option<String>,
 }
@@ -167,8 +167,8 @@ impl From<HistoricalMigration> for MigrationBody {
             events_per_minute: migration.events_per_minute,
             state: migration.state.into(),
             events_imported: migration.events_imported,
-            created_at: migration.created_at.into(),
-            decided_at: migration.decided_at.map(Timestamp::from),
+            created_at: migration.created_at,
+            decided_at: migration.decided_at,
             note: migration.note,
         }
     }

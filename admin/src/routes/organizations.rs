@@ -5,8 +5,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{Feature, Level, RequiredScope};
+use millrace_catalog::{Feature, Level, RequiredScope, UtcTime};
 use millrace_organizations::{MemberOrganization, NewOrganization, OrganizationChange};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -69,8 +68,8 @@ struct OrganizationBody {
     name: String,
     /// Short name for addresses, derived from the name at creation.
     slug: String,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    created_at: UtcTime,
+    updated_at: UtcTime,
     /// Level of the caller: 1 member, 8 administrator, 15 owner.
     membership_level: i16,
     /// Access of the organization to plugins: 0 none, 3 configure, 6 install, 9 root.
@@ -99,8 +98,8 @@ impl From<MemberOrganization> for OrganizationBody {
             id: organization.id,
             name: organization.name,
             slug: organization.slug,
-            created_at: organization.created_at.into(),
-            updated_at: organization.updated_at.into(),
+            created_at: organization.created_at,
+            updated_at: organization.updated_at,
             membership_level: view.membership_level.number(),
             plugins_access_level: organization.plugins_access_level,
             teams: view.projects.into_iter().map(ProjectItem::from).collect(),

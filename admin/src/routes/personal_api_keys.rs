@@ -5,8 +5,7 @@ use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{ChangeError, Patch, PersonalKeyRecord, Scopes};
+use millrace_catalog::{ChangeError, Patch, PersonalKeyRecord, Scopes, UtcTime};
 use millrace_organizations::{CreatedPersonalKey, NewOwnKey, OwnKeyChange};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,7 +63,7 @@ struct NewBody {
     scopes: Vec<String>,
     /// Time at which the key expires; null: never.
     #[serde(default)]
-    expires_at: Patch<Option<Timestamp>>,
+    expires_at: Patch<Option<UtcTime>>,
     /// Organizations that the key is limited to; null or empty: all of yours.
     #[serde(default)]
     scoped_organizations: Patch<Option<Vec<Uuid>>>,
@@ -81,7 +80,7 @@ struct PatchBody {
     /// Scopes that the key allows: `*`, or `<family>:read` and `<family>:write`.
     scopes: Patch<Vec<String>>,
     /// Time at which the key expires; null: never.
-    expires_at: Patch<Option<Timestamp>>,
+    expires_at: Patch<Option<UtcTime>>,
     /// Organizations that the key is limited to; null or empty: all of yours.
     scoped_organizations: Patch<Option<Vec<Uuid>>>,
 }
@@ -98,11 +97,11 @@ struct KeyBody {
     scoped_organizations: Option<Vec<Uuid>>,
     /// Always empty: keys are limited by organization.
     scoped_teams: Vec<i64>,
-    expires_at: Option<Timestamp>,
-    created_at: Timestamp,
+    expires_at: Option<UtcTime>,
+    created_at: UtcTime,
     /// Time of the last use, updated at most hourly.
-    last_used_at: Option<Timestamp>,
-    last_rolled_at: Option<Timestamp>,
+    last_used_at: Option<UtcTime>,
+    last_rolled_at: Option<UtcTime>,
     user_id: i64,
 }
 
@@ -125,10 +124,10 @@ impl From<PersonalKeyRecord> for KeyBody {
             scopes: key.scopes.as_slice().to_vec(),
             scoped_organizations: key.scoped_organizations.map(|only| only.0),
             scoped_teams: Vec::new(),
-            expires_at: key.expires_at.map(Timestamp::from),
-            created_at: key.created_at.into(),
-            last_used_at: key.last_used_at.map(Timestamp::from),
-            last_rolled_at: key.last_rolled_at.map(Timestamp::from),
+            expires_at: key.expires_at,
+            created_at: key.created_at,
+            last_used_at: key.last_used_at,
+            last_rolled_at: key.last_rolled_at,
             user_id: key.user_id,
         }
     }
@@ -153,7 +152,7 @@ async fn create(context: Context, new: NewBody) -> Result<CreatedBody, ApiError>
     let new = NewOwnKey {
         label: new.label,
         scopes: parsed(&new.scopes)?,
-        expires_at: new.expires_at.sent().flatten().map(|at| at.0),
+        expires_at: new.expires_at.sent().flatten(),
         scoped_organizations: new.scoped_organizations.sent().flatten(),
     };
     let made = context.personal_keys().create_own(context.caller()?, new);
@@ -172,7 +171,7 @@ async fn update(context: Context, patch: PatchBody) -> Result<KeyBody, ApiError>
     let change = OwnKeyChange {
         label: patch.label.sent(),
         scopes: scopes.as_deref().map(parsed).transpose()?,
-        expires_at: patch.expires_at.sent().map(|at| at.map(|at| at.0)),
+        expires_at: patch.expires_at.sent(),
         scoped_organizations: patch.scoped_organizations.sent(),
     };
     let changed = context.personal_keys().update_own(caller, id, change);

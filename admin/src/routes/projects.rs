@@ -6,8 +6,9 @@ use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{ActivityScope, Level, Project, ProjectId, RequiredScope, features};
+use millrace_catalog::{
+    ActivityScope, Level, Project, ProjectId, RequiredScope, UtcTime, features,
+};
 use millrace_organizations::{NewProject, ProjectChange, Projects};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -134,8 +135,8 @@ impl From<Project> for ProjectItem {
 struct ProjectBody {
     #[serde(flatten)]
     item: ProjectItem,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    created_at: UtcTime,
+    updated_at: UtcTime,
     /// True if clients' IP addresses are left out of events.
     anonymize_ips: bool,
 }
@@ -143,8 +144,8 @@ struct ProjectBody {
 impl From<Project> for ProjectBody {
     fn from(project: Project) -> Self {
         Self {
-            created_at: project.created_at.into(),
-            updated_at: project.updated_at.into(),
+            created_at: project.created_at,
+            updated_at: project.updated_at,
             anonymize_ips: project.anonymize_ips,
             item: project.into(),
         }

@@ -7,8 +7,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{FlagsAccess, Level, Page};
+use millrace_catalog::{FlagsAccess, Level, Page, UtcTime};
 use millrace_organizations::{NewRole, RoleChange, RoleFilter, RoleView};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -65,7 +64,7 @@ struct RoleBody {
     id: Uuid,
     name: String,
     feature_flags_access_level: FlagsAccess,
-    created_at: Timestamp,
+    created_at: UtcTime,
     /// User who created the role; null if the operator did, or the user is deleted.
     created_by: Option<UserBody>,
     /// Members who have the role, in the order in which they got it: the first 1 000. The list of
@@ -80,7 +79,7 @@ impl From<RoleView> for RoleBody {
             id: role.id,
             name: role.name,
             feature_flags_access_level: role.feature_flags_access_level,
-            created_at: role.created_at.into(),
+            created_at: role.created_at,
             created_by: view.created_by.map(UserBody::from),
             members: view.members.into_iter().map(Into::into).collect(),
         }

@@ -6,8 +6,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::schema::Nothing;
-use crate::timestamp::Timestamp;
-use millrace_catalog::Patch;
+use millrace_catalog::{Patch, UtcTime};
 use millrace_exports::{BackfillRange, Backfills, BatchExportView, BatchExports};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,17 +74,16 @@ struct UnpauseBody {
 #[serde(default)]
 pub(super) struct RangeBody {
     /// Start of the range; null: the beginning.
-    start_at: Patch<Option<Timestamp>>,
+    start_at: Patch<Option<UtcTime>>,
     /// End of the range; null: now. At most one interval in the future.
-    end_at: Patch<Option<Timestamp>>,
+    end_at: Patch<Option<UtcTime>>,
 }
 
 impl From<RangeBody> for BackfillRange {
     fn from(body: RangeBody) -> Self {
-        let time = |sent: Patch<Option<Timestamp>>| sent.sent().flatten().map(|time| time.0);
         Self {
-            start_at: time(body.start_at),
-            end_at: time(body.end_at),
+            start_at: body.start_at.sent().flatten(),
+            end_at: body.end_at.sent().flatten(),
         }
     }
 }

@@ -4,8 +4,7 @@ use crate::certificates::is_certificate;
 use crate::domain_name::normalized;
 use crate::error::ApiError;
 use crate::request::auth::require_feature;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{Domain, Organization, Patch, features};
+use millrace_catalog::{Domain, Organization, Patch, UtcTime, features};
 use millrace_organizations::{DomainChange, NewDomain};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -50,7 +49,7 @@ pub(super) struct DomainBody {
     /// Domain name in Punycode, lower case.
     domain: String,
     is_verified: bool,
-    verified_at: Option<Timestamp>,
+    verified_at: Option<UtcTime>,
     /// Text that the TXT record must have; it never changes.
     verification_challenge: String,
     jit_provisioning_enabled: bool,
@@ -70,7 +69,7 @@ impl From<Domain> for DomainBody {
             is_verified: domain.is_verified(),
             has_saml: domain.has_saml(),
             domain: domain.domain,
-            verified_at: domain.verified_at.map(Timestamp::from),
+            verified_at: domain.verified_at,
             verification_challenge: domain.verification_challenge,
             jit_provisioning_enabled: domain.jit_provisioning_enabled,
             sso_enforcement: domain.sso_enforcement,

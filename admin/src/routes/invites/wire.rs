@@ -4,8 +4,7 @@ use crate::error::ApiError;
 use crate::level_number::LevelNumber;
 use crate::mail::is_address;
 use crate::routes::users::UserBody;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{Level, Patch, ProjectAccess, ProjectAccessLevel};
+use millrace_catalog::{Level, Patch, ProjectAccess, ProjectAccessLevel, UtcTime};
 use millrace_organizations::{Invite, NewInvite};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -149,8 +148,8 @@ pub(super) struct InviteBody {
     is_expired: bool,
     /// User who invited; null for the operator.
     created_by: Option<UserBody>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    created_at: UtcTime,
+    updated_at: UtcTime,
     message: Option<String>,
     private_project_access: Vec<AccessBody>,
 }
@@ -167,8 +166,8 @@ impl From<Invite> for InviteBody {
             level: record.level.into(),
             is_expired: invite.is_expired,
             created_by: invite.created_by.map(UserBody::from),
-            created_at: record.created_at.into(),
-            updated_at: record.updated_at.into(),
+            created_at: record.created_at,
+            updated_at: record.updated_at,
             message: record.message,
             private_project_access: access
                 .map(|access| AccessBody {
