@@ -5,10 +5,10 @@ use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
-use millrace_catalog::{ChangeError, Patch, PersonalKeyRecord, Scopes, UtcTime};
+use millrace_catalog::{PersonalKeyRecord, UtcTime};
 use millrace_organizations::{CreatedPersonalKey, NewOwnKey, OwnKeyChange};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use uuid::Uuid;
 
 const ALL: &str = "/api/personal_api_keys/";
@@ -50,39 +50,6 @@ pub(crate) fn operations() -> Vec<Operation> {
             .shown_once(&["value"])
             .fails(403, "permission_denied", BEYOND),
     ]
-}
-
-/// Fields of a new key.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "NewPersonalAPIKey")]
-struct NewBody {
-    /// Label of the key, for you.
-    #[schemars(length(min = 1, max = 40), regex(pattern = r"\S"))]
-    label: String,
-    /// Scopes that the key allows: `*`, or `<family>:read` and `<family>:write`.
-    scopes: Vec<String>,
-    /// Time at which the key expires; null: never.
-    #[serde(default)]
-    expires_at: Patch<Option<UtcTime>>,
-    /// Organizations that the key is limited to; null or empty: all of yours.
-    #[serde(default)]
-    scoped_organizations: Patch<Option<Vec<Uuid>>>,
-}
-
-/// Fields of a key to change.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "PatchPersonalAPIKey")]
-#[serde(default)]
-struct PatchBody {
-    /// Label of the key, for you.
-    #[schemars(length(min = 1, max = 40), regex(pattern = r"\S"))]
-    label: Patch<String>,
-    /// Scopes that the key allows: `*`, or `<family>:read` and `<family>:write`.
-    scopes: Patch<Vec<String>>,
-    /// Time at which the key expires; null: never.
-    expires_at: Patch<Option<UtcTime>>,
-    /// Organizations that the key is limited to; null or empty: all of yours.
-    scoped_organizations: Patch<Option<Vec<Uuid>>>,
 }
 
 /// A personal key, without its value.
@@ -148,13 +115,7 @@ async fn list(context: Context) -> Result<Envelope<KeyBody>, ApiError> {
     context.list(context.page(), read).await
 }
 
-async fn create(context: Context, new: NewBody) -> Result<CreatedBody, ApiError> {
-    let new = NewOwnKey {
-        label: new.label,
-        scopes: parsed(&new.scopes)?,
-        expires_at: new.expires_at.sent().flatten(),
-        scoped_organizations: new.scoped_organizations.sent().flatten(),
-    };
+async fn create(context: Context, new: NewOwnKey) -> Result<CreatedBody, ApiError> {
     let made = context.personal_keys().create_own(context.caller()?, new);
     Ok(made.await?.into())
 }
@@ -165,15 +126,8 @@ async fn retrieve(context: Context) -> Result<KeyBody, ApiError> {
     found.map(KeyBody::from).ok_or_else(ApiError::not_found)
 }
 
-async fn update(context: Context, patch: PatchBody) -> Result<KeyBody, ApiError> {
+async fn update(context: Context, change: OwnKeyChange) -> Result<KeyBody, ApiError> {
     let (caller, id) = (context.caller()?, id(&context)?);
-    let scopes = patch.scopes.sent();
-    let change = OwnKeyChange {
-        label: patch.label.sent(),
-        scopes: scopes.as_deref().map(parsed).transpose()?,
-        expires_at: patch.expires_at.sent(),
-        scoped_organizations: patch.scoped_organizations.sent(),
-    };
     let changed = context.personal_keys().update_own(caller, id, change);
     Ok(changed.await?.into())
 }
@@ -193,8 +147,4 @@ fn id(context: &Context) -> Result<Uuid, ApiError> {
         return Ok(context.caller()?.key_id);
     }
     context.uuid("id")
-}
-
-fn parsed(scopes: &[String]) -> Result<Scopes, ApiError> {
-    Ok(Scopes::parse(scopes).map_err(ChangeError::from)?)
 }
