@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::schema::Nothing;
-use millrace_catalog::{Patch, UtcTime};
+use millrace_catalog::Patch;
 use millrace_exports::{BackfillRange, Backfills, BatchExportView, BatchExports};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,26 +68,6 @@ struct UnpauseBody {
     backfill: Patch<bool>,
 }
 
-/// Range of times to backfill.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "BatchExportBackfillRange")]
-#[serde(default)]
-pub(super) struct RangeBody {
-    /// Start of the range; null: the beginning.
-    start_at: Patch<Option<UtcTime>>,
-    /// End of the range; null: now. At most one interval in the future.
-    end_at: Patch<Option<UtcTime>>,
-}
-
-impl From<RangeBody> for BackfillRange {
-    fn from(body: RangeBody) -> Self {
-        Self {
-            start_at: body.start_at.sent().flatten(),
-            end_at: body.end_at.sent().flatten(),
-        }
-    }
-}
-
 /// A batch export and its new backfill.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportWithBackfill")]
@@ -118,10 +98,10 @@ async fn unpause(context: Context, body: UnpauseBody) -> Result<BackfilledBody, 
     ))
 }
 
-async fn backfill(context: Context, range: RangeBody) -> Result<BackfilledBody, ApiError> {
+async fn backfill(context: Context, range: BackfillRange) -> Result<BackfilledBody, ApiError> {
     let (actor, place, id) = (context.actor()?, place(&context)?, context.uuid("id")?);
     let catalog = context.catalog();
-    let started = Backfills::new(catalog).start(&actor, place, id, range.into());
+    let started = Backfills::new(catalog).start(&actor, place, id, range);
     let backfill_id = Some(started.await?.id);
     let view = BatchExports::new(catalog).get(place, id).await?;
     let view = view.ok_or_else(ApiError::not_found)?;
