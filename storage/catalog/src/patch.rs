@@ -28,6 +28,15 @@ impl<T> Patch<T> {
         }
     }
 
+    /// Reference to the value that was sent, if any.
+    #[must_use]
+    pub fn as_sent(&self) -> Option<&T> {
+        match self {
+            Self::Absent => None,
+            Self::Value(value) => Some(value),
+        }
+    }
+
     /// Converts the value that was sent, if any.
     pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Patch<U> {
         match self {

@@ -38,7 +38,7 @@ fn new_migration() -> NewHistoricalMigration {
 
 fn plugin() -> NewPlugin {
     let fields = PluginFields {
-        name: Some(Some("Plugin".to_owned())),
+        name: Patch::Value(Some("Plugin".to_owned())),
         ..PluginFields::default()
     };
     NewPlugin {
