@@ -2,7 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `routes` | one file for each resource: its table of operations, handlers, wire types |
+//! | `routes` | one file for each resource: its table of operations, handlers, responses |
 //! | `operation` | description of one operation; how to add one |
 //! | `openapi` | the OpenAPI document over all operations, and a page of it |
 //! | `app`, `filter` | what all requests share; the API as one filter |
