@@ -1,6 +1,6 @@
 //! Changing organizations and deleting them.
 
-use super::{NAME_CHARS_MAX, Organizations, checked_organization_name, organization_audit};
+use super::{OrganizationChange, Organizations, organization_audit};
 use crate::plugins::must_share_no_plugins;
 use millrace_catalog::entities::activity_counts;
 use millrace_catalog::entities::organizations::{self, FeatureKeys};
@@ -8,29 +8,11 @@ use millrace_catalog::features::{
     DATA_PIPELINES, FEATURES, Feature, ORGANIZATION_SECURITY_SETTINGS, TWO_FACTOR_ENFORCEMENT,
 };
 use millrace_catalog::transaction::{Abort, lock_organization, must_act_as};
-use millrace_catalog::{Activity, Actor, ChangeError, Level, Patch};
-use schemars::JsonSchema;
+use millrace_catalog::{Activity, Actor, ChangeError, Level};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
 };
-use serde::Deserialize;
-
-/// Fields of an organization to change.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "PatchOrganization")]
-#[serde(default)]
-pub struct OrganizationChange {
-    /// Name of the organization. The slug stays.
-    #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
-    pub name: Patch<String>,
-    /// True if members get a mail when somebody joins.
-    pub is_member_join_email_enabled: Patch<bool>,
-    /// True if front ends must require a second factor; null: not decided.
-    pub enforce_2fa: Patch<Option<bool>>,
-    /// True if members below administrator may change exports and plugins.
-    pub members_can_write_pipelines: Patch<bool>,
-}
 
 /// Organization whose features were switched.
 #[derive(Clone, Debug)]
@@ -55,9 +37,7 @@ impl Organizations<'_> {
         id: Uuid,
         change: OrganizationChange,
     ) -> Result<organizations::Model, ChangeError> {
-        let check = |name: String| checked_organization_name(&name);
-        let name = change.name.checked(check)?;
-        let change = OrganizationChange { name, ..change };
+        let change = change.checked()?;
         let transaction = self.0.begin().await?;
         let changed = self.apply(&transaction, actor, id, change);
         let changed = changed.await;
@@ -74,14 +54,7 @@ impl Organizations<'_> {
         let before = lock_organization(within, id).await?;
         must_act_as(within, actor, id, Level::Administrator).await?;
         let mut after = before.clone();
-        change.name.apply_to(&mut after.name);
-        change
-            .is_member_join_email_enabled
-            .apply_to(&mut after.is_member_join_email_enabled);
-        change.enforce_2fa.apply_to(&mut after.enforce_2fa);
-        change
-            .members_can_write_pipelines
-            .apply_to(&mut after.members_can_write_pipelines);
+        change.apply_to(&mut after);
         must_have_features(&before, &after)?;
         self.save(within, actor, before, after).await
     }

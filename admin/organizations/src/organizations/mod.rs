@@ -2,15 +2,18 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `input` | what is sent to create and to change an organization |
 //! | `view` | organizations as their members see them |
 //! | `change` | settings, features, deletion |
 //! | `slug` | short names for URLs |
 
 mod change;
+mod input;
 mod slug;
 mod view;
 
-pub use change::{OrganizationChange, SwitchedFeatures};
+pub use change::SwitchedFeatures;
+pub use input::{NewOrganization, OrganizationChange};
 pub use view::{Access, MemberOrganization};
 
 use crate::projects::{CheckedProject, NewProject, insert_project, project_made};
@@ -19,24 +22,18 @@ use millrace_catalog::entities::{
     organization_memberships as memberships, organizations, projects,
 };
 use millrace_catalog::limits::{OWNED_ORGANIZATIONS_MAX, must_have_fewer};
-use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::Abort;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, AuditChange, Catalog, CatalogError, ChangeError, Level, Patch,
-    UtcTime,
+    Activity, ActivityScope, Actor, AuditChange, Catalog, CatalogError, ChangeError, Level, UtcTime,
 };
-use schemars::JsonSchema;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
     PaginatorTrait, QueryFilter, QueryOrder,
 };
-use serde::Deserialize;
 use slug::free_slug;
 
-/// Longest name of an organization, in characters.
-const NAME_CHARS_MAX: usize = 64;
 const PROJECT_NAME: &str = "Default project";
 
 /// Refuses a user who owns the most organizations. Creators of organizations queue up, so the count
@@ -55,41 +52,6 @@ async fn must_own_fewer(within: &DatabaseTransaction, user_id: i64) -> Result<()
         "organizations",
         had,
     )?)
-}
-
-/// Fields of a new organization.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-pub struct NewOrganization {
-    /// Name of the organization.
-    #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
-    pub name: String,
-    /// True if members get a mail when somebody joins; true if not given.
-    #[serde(default)]
-    pub is_member_join_email_enabled: Patch<bool>,
-    /// True if front ends must require a second factor; null: not decided.
-    pub enforce_2fa: Option<bool>,
-}
-
-impl From<&str> for NewOrganization {
-    /// Organization with the defaults.
-    fn from(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            is_member_join_email_enabled: Patch::Absent,
-            enforce_2fa: None,
-        }
-    }
-}
-
-impl NewOrganization {
-    pub(crate) fn checked(self) -> Result<Self, ChangeError> {
-        let name = checked_organization_name(&self.name)?;
-        Ok(Self { name, ..self })
-    }
-}
-
-fn checked_organization_name(name: &str) -> Result<String, ChangeError> {
-    checked_name("the name of an organization", "name", name, NAME_CHARS_MAX)
 }
 
 /// Organizations, and who has access to them.

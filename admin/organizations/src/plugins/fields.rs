@@ -47,6 +47,17 @@ pub struct PluginFields {
     pub public_jobs: Patch<Option<Json>>,
 }
 
+/// Input for a new plugin; everything may be left out.
+#[derive(Clone, Debug, Default)]
+pub struct NewPlugin {
+    /// Fields of the client.
+    pub fields: PluginFields,
+    /// Address in a catalogue.
+    pub url: Option<String>,
+    /// Release at that address.
+    pub release: Option<PluginRelease>,
+}
+
 /// Schema of any JSON value but null.
 fn free_form_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -6,7 +6,7 @@ use super::access::{
 };
 use super::audit::{audit_change, differences, type_name};
 use super::family::set_capabilities;
-use super::fields::{PluginFields, PluginRelease, fit_together};
+use super::fields::{NewPlugin, PluginFields, fit_together};
 use super::files::{self, ChangedFile};
 use super::release::Installed;
 use super::shared::{mark_withdrawn, must_be_used_by_owner_only, must_not_be_global};
@@ -22,17 +22,6 @@ use sea_orm::{
 };
 use serde_json::json;
 use std::mem;
-
-/// Input for a new plugin; everything may be left out.
-#[derive(Clone, Debug, Default)]
-pub struct NewPlugin {
-    /// Fields of the client.
-    pub fields: PluginFields,
-    /// Address in a catalogue.
-    pub url: Option<String>,
-    /// Release at that address.
-    pub release: Option<PluginRelease>,
-}
 
 impl Plugins<'_> {
     /// Creates a plugin; with a release, installs it.

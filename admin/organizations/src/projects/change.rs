@@ -1,29 +1,13 @@
 //! Changing projects and deleting them.
 
 use super::locks::{lock_project_of, project_audit};
-use super::{NAME_CHARS_MAX, Projects, checked_project_name, checked_timezone};
+use super::{ProjectChange, Projects};
 use millrace_catalog::entities::projects;
 use millrace_catalog::transaction::Abort;
-use millrace_catalog::{Activity, Actor, ChangeError, Patch};
+use millrace_catalog::{Activity, Actor, ChangeError};
 use millrace_rows::ProjectId;
-use schemars::JsonSchema;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
-use serde::Deserialize;
-
-/// Fields of a project to change.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "PatchProject")]
-#[serde(default)]
-pub struct ProjectChange {
-    /// Name of the project.
-    #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
-    pub name: Patch<String>,
-    /// IANA name of the time zone.
-    pub timezone: Patch<String>,
-    /// True if clients' IP addresses are left out of events.
-    pub anonymize_ips: Patch<bool>,
-}
 
 impl Projects<'_> {
     /// Changes a project's settings; requires administrator. Ingestion follows within 2 seconds
@@ -39,13 +23,7 @@ impl Projects<'_> {
         project_id: ProjectId,
         change: ProjectChange,
     ) -> Result<projects::Model, ChangeError> {
-        let name = change.name.checked(|name| checked_project_name(&name))?;
-        let timezone = change.timezone.checked(|zone| checked_timezone(&zone))?;
-        let change = ProjectChange {
-            name,
-            timezone,
-            anonymize_ips: change.anonymize_ips,
-        };
+        let change = change.checked()?;
         let transaction = self.0.begin().await?;
         let changed = async {
             let before = lock_project_of(&transaction, actor, organization_id, project_id).await?;
@@ -63,9 +41,7 @@ impl Projects<'_> {
         change: ProjectChange,
     ) -> Result<projects::Model, Abort> {
         let mut after = before.clone();
-        change.name.apply_to(&mut after.name);
-        change.timezone.apply_to(&mut after.timezone);
-        change.anonymize_ips.apply_to(&mut after.anonymize_ips);
+        change.apply_to(&mut after);
         let audit = project_audit(Activity::Updated, &after)
             .field("name", &before.name, &after.name)
             .field("timezone", &before.timezone, &after.timezone)

@@ -3,105 +3,36 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `handles` | [`Projects`], [`ProjectKeyChanges`] |
+//! | `input` | what is sent to create and to change a project |
 //! | `keys` | project keys, with which events are posted |
 //! | `change` | settings, deletion |
 //! | `locks` | projects that are about to be changed |
 
 mod change;
 mod handles;
+mod input;
 mod keys;
 mod locks;
 
-pub use change::ProjectChange;
 pub use handles::{ProjectKeyChanges, Projects};
+pub(crate) use input::CheckedProject;
+pub use input::{NewProject, ProjectChange};
 
-use jiff::tz::TimeZone;
-use keys::{checked_key, is_imported, key_taken};
+use keys::{is_imported, key_taken};
 use locks::project_audit;
 use millrace_catalog::entities::projects;
 use millrace_catalog::features::ORGANIZATIONS_PROJECTS;
 use millrace_catalog::limits::{PROJECTS_MAX, must_have_fewer};
-use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::{Abort, lock_organization, must_act_as};
 use millrace_catalog::{
-    Activity, Actor, AuditChange, CatalogError, ChangeError, Level, Page, PageRequest, Patch,
-    UtcTime,
+    Activity, Actor, AuditChange, CatalogError, ChangeError, Level, Page, PageRequest, UtcTime,
 };
 use millrace_rows::ProjectId;
-use schemars::JsonSchema;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
-use serde::Deserialize;
-
-/// Longest name of a project, in characters.
-const NAME_CHARS_MAX: usize = 200;
-/// Time zone of a project that names none.
-const TIMEZONE: &str = "UTC";
-
-/// Fields of a new project.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-pub struct NewProject {
-    /// Name of the project.
-    #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
-    pub name: String,
-    /// Key of the operator's choice, to take over SDKs that hold it; `None`: a new one.
-    #[serde(skip)]
-    pub key: Option<String>,
-    /// IANA name of the time zone; `UTC` if not given.
-    #[serde(default)]
-    pub timezone: Patch<String>,
-    /// True if clients' IP addresses are left out of events; false if not given.
-    #[serde(default)]
-    pub anonymize_ips: Patch<bool>,
-}
-
-impl NewProject {
-    /// Project with a new key and otherwise the defaults.
-    #[must_use]
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            key: None,
-            timezone: Patch::Absent,
-            anonymize_ips: Patch::Absent,
-        }
-    }
-
-    /// Validates the fields, and generates a key if none was chosen.
-    pub(crate) fn checked(self) -> Result<CheckedProject, ChangeError> {
-        let timezone = self.timezone.sent();
-        Ok(CheckedProject {
-            name: checked_project_name(&self.name)?,
-            key: checked_key(self.key)?,
-            timezone: checked_timezone(timezone.as_deref().unwrap_or(TIMEZONE))?,
-            anonymize_ips: self.anonymize_ips.sent().unwrap_or(false),
-        })
-    }
-}
-
-fn checked_project_name(name: &str) -> Result<String, ChangeError> {
-    checked_name("the name of a project", "name", name, NAME_CHARS_MAX)
-}
-
-/// Name of a time zone as the database of zones spells it.
-fn checked_timezone(name: &str) -> Result<String, ChangeError> {
-    let zone = TimeZone::get(name).ok();
-    let known = zone.and_then(|zone| zone.iana_name().map(str::to_owned));
-    known.ok_or_else(|| {
-        let detail = format!("There is no time zone {name:?}; give one such as Europe/Berlin.");
-        ChangeError::invalid("timezone", "invalid_input", detail)
-    })
-}
-
-pub(crate) struct CheckedProject {
-    name: String,
-    pub(crate) key: String,
-    timezone: String,
-    anonymize_ips: bool,
-}
 
 impl Projects<'_> {
     /// Adds a project to an organization; requires administrator.

@@ -95,6 +95,13 @@ async fn malformed_settings_are_refused(database: TestDatabase) {
     assert_eq!(blame(refused), field("invalid_input", "timezone"));
 }
 
+#[test]
+fn a_body_chooses_no_key() {
+    let body = serde_json::json!({ "name": "A", "key": "chosen", "api_token": "chosen" });
+    let new: NewProject = serde_json::from_value(body).unwrap();
+    assert_eq!((new.name.as_str(), new.key), ("A", None));
+}
+
 async fn another_organizations_project_is_not_found(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let (catalog, id) = (&env.catalog, ProjectId(first(&env).await.id));
