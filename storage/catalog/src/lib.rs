@@ -23,6 +23,7 @@
 //! | [`database_clock`] | the clock that all processes share |
 //! | [`default_project`] | project of a new resource that names none |
 //! | [`names`], [`page`], [`random`] | texts of people, pages of lists, random texts |
+//! | `patch` | [`Patch`], a field of a change that may be left out |
 //! | `location` | location of the database, and classification of its errors |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for the caller |
 //!
@@ -65,6 +66,7 @@ mod location;
 mod migrations;
 pub mod names;
 pub mod page;
+mod patch;
 mod person_watermark;
 mod project_keys;
 pub mod random;
@@ -112,12 +114,19 @@ pub use level::Level;
 pub use limits::CatalogLimits;
 pub use millrace_rows::ProjectId;
 
-/// Escaping of foreign texts before people are shown them.
+/// Escaping of foreign texts before people are shown them, and which texts may have controls.
 pub mod text {
     pub use millrace_rows::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
+
+    /// Value of the schema extension `x-text` for texts that may have line ends and tabs.
+    pub const LINES: &str = "lines";
+    /// Value of the schema extension `x-text` for texts that may have all characters, which their
+    /// consumer interprets.
+    pub const ANY: &str = "any";
 }
 pub use cleanup::Cleanup;
 pub use page::{Page, PageRequest};
+pub use patch::Patch;
 pub use person_watermark::PersonWatermark;
 pub use project_keys::{ProjectKey, ProjectKeys};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};

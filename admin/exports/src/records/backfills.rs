@@ -12,19 +12,22 @@ use millrace_catalog::entities::{batch_export_backfills as backfills, batch_expo
 use millrace_catalog::limits::{OPEN_BACKFILLS_MAX, OPEN_BACKFILLS_OF_ORGANIZATION_MAX};
 use millrace_catalog::transaction::{Abort, locked};
 use millrace_catalog::{Activity, Actor, CatalogError, ChangeError, Page, PageRequest, UtcTime};
+use schemars::JsonSchema;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveEnum, ActiveModelTrait, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
+use serde::Deserialize;
 
-/// Range of time that a backfill exports.
-#[derive(Clone, Copy, Debug, Default)]
+/// Range of times to backfill.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "BatchExportBackfillRange")]
 pub struct BackfillRange {
-    /// Start of the range; `None`: from the beginning.
+    /// Start of the range; null: the beginning.
     pub start_at: Option<UtcTime>,
-    /// End of the range; `None`: until now.
+    /// End of the range; null: now. At most one interval in the future.
     pub end_at: Option<UtcTime>,
 }
 

@@ -2,8 +2,8 @@
 
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
-    Actor, BatchExport, CatalogError, ChangeError, DestinationType, Level, ProjectId, RunStatus,
-    Scopes, User, UtcTime,
+    Actor, BatchExport, CatalogError, ChangeError, DestinationType, Level, Patch, ProjectId,
+    RunStatus, Scopes, User, UtcTime,
 };
 use millrace_exports::{
     Backfills, BatchExports, DestinationChange, DestinationLimits, ExportPlace, ExportRuns,
@@ -116,7 +116,7 @@ async fn make(
         }
         4 => {
             let rename = ProjectChange {
-                name: Some("Other".to_owned()),
+                name: Patch::Value("Other".to_owned()),
                 ..ProjectChange::default()
             };
             let changed = Projects::new(catalog).update(system, id, project_id, rename);

@@ -1,9 +1,8 @@
 //! Changing domains: their name until it is proved, and their login rules afterwards.
 
 use super::{
-    Domains, checked_domain, checked_saml, domain_audit, domain_to_change, taken_if_duplicate,
+    DomainChange, Domains, domain_audit, domain_to_change, must_be_free, taken_if_duplicate,
 };
-use super::{must_be_free, unless_blank};
 use millrace_catalog::entities::{organization_domains as domains, organizations};
 use millrace_catalog::features::{
     AUTOMATIC_PROVISIONING, Feature, SAML, SOCIAL_SSO, SSO_ENFORCEMENT,
@@ -12,74 +11,6 @@ use millrace_catalog::transaction::Abort;
 use millrace_catalog::{Activity, Actor, ChangeError};
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
-
-/// Logins that can be enforced for addresses of a domain; empty: any login.
-pub const SSO_ENFORCEMENTS: [&str; 5] = ["", "saml", "google-oauth2", "github", "gitlab"];
-
-/// Change of a domain; `None` leaves a field as it is, `Some(None)` empties it.
-#[derive(Clone, Debug, Default)]
-pub struct DomainChange {
-    /// Domain as in [`NewDomain`](super::NewDomain); only until the domain is verified.
-    pub domain: Option<String>,
-    /// True if accounts are created at the first login; only once the domain is verified.
-    pub jit_provisioning_enabled: Option<bool>,
-    /// Enforced login, one of [`SSO_ENFORCEMENTS`]; only once the domain is verified.
-    pub sso_enforcement: Option<String>,
-    /// Identity provider's name; at most 512 characters.
-    pub saml_entity_id: Option<Option<String>>,
-    /// Address to which the identity provider sends its answers; at most 512 characters.
-    pub saml_acs_url: Option<Option<String>>,
-    /// Identity provider's certificate, which was parsed.
-    pub saml_x509_cert: Option<Option<String>>,
-}
-
-impl DomainChange {
-    fn checked(self) -> Result<Self, ChangeError> {
-        let saml = |field, change: Option<Option<String>>| {
-            change.map(|text| checked_saml(field, text)).transpose()
-        };
-        let domain = self.domain.as_deref().map(checked_domain);
-        let sso = self.sso_enforcement.as_deref();
-        if sso.is_some_and(|sso| !SSO_ENFORCEMENTS.contains(&sso)) {
-            let detail = "Enforce saml, google-oauth2, github, gitlab, or nothing.";
-            let field = "sso_enforcement";
-            return Err(ChangeError::invalid(field, "invalid_choice", detail));
-        }
-        Ok(Self {
-            domain: domain.transpose()?,
-            saml_entity_id: saml("saml_entity_id", self.saml_entity_id)?,
-            saml_acs_url: saml("saml_acs_url", self.saml_acs_url)?,
-            saml_x509_cert: self.saml_x509_cert.map(|text| text.and_then(unless_blank)),
-            ..self
-        })
-    }
-
-    fn apply_to(self, domain: &mut domains::Model) {
-        let Self {
-            domain: name,
-            jit_provisioning_enabled,
-            sso_enforcement,
-            saml_entity_id,
-            saml_acs_url,
-            saml_x509_cert,
-        } = self;
-        set(&mut domain.domain, name);
-        set(
-            &mut domain.jit_provisioning_enabled,
-            jit_provisioning_enabled,
-        );
-        set(&mut domain.sso_enforcement, sso_enforcement);
-        set(&mut domain.saml_entity_id, saml_entity_id);
-        set(&mut domain.saml_acs_url, saml_acs_url);
-        set(&mut domain.saml_x509_cert, saml_x509_cert);
-    }
-}
-
-fn set<T>(field: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *field = value;
-    }
-}
 
 impl Domains<'_> {
     /// Changes a domain; requires administrator.

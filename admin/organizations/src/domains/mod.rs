@@ -2,6 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `input` | what is sent to claim and to change a domain |
 //! | `change` | login rules of a domain |
 //! | `verify` | proof of a domain's owner |
 //!
@@ -9,14 +10,14 @@
 //! no power: rules for logins with addresses of the domain wait for the proof.
 
 mod change;
+mod input;
 mod verify;
 
-pub use change::{DomainChange, SSO_ENFORCEMENTS};
+pub use input::{DomainChange, NewDomain, SSO_ENFORCEMENTS};
 
 use millrace_catalog::entities::{organization_domains as domains, organizations};
 use millrace_catalog::features::{AUTOMATIC_PROVISIONING, SAML};
 use millrace_catalog::limits::{DOMAINS_MAX, must_have_fewer};
-use millrace_catalog::names::{checked_name, checked_text};
 use millrace_catalog::random::random_text;
 use millrace_catalog::transaction::{Abort, lock_organization, must_act_as};
 use millrace_catalog::{
@@ -29,58 +30,7 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
-/// Longest domain, in characters.
-const DOMAIN_CHARS_MAX: usize = 128;
-/// Longest name or address of an identity provider, in characters.
-const SAML_CHARS_MAX: usize = 512;
 const VERIFIED: &str = "This domain is verified already.";
-
-/// Input for a new domain. Its other fields wait for the proof.
-#[derive(Clone, Debug, Default)]
-pub struct NewDomain {
-    /// Domain in its normal form: punycode, lower case, no dot at the end; at most 128 characters.
-    pub domain: String,
-    /// Identity provider's name; at most 512 characters.
-    pub saml_entity_id: Option<String>,
-    /// Address to which the identity provider sends its answers; at most 512 characters.
-    pub saml_acs_url: Option<String>,
-    /// Identity provider's certificate, which was parsed.
-    pub saml_x509_cert: Option<String>,
-}
-
-impl NewDomain {
-    /// Domain without an identity provider.
-    #[must_use]
-    pub fn named(domain: &str) -> Self {
-        Self {
-            domain: domain.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    fn checked(self) -> Result<Self, ChangeError> {
-        Ok(Self {
-            domain: checked_domain(&self.domain)?,
-            saml_entity_id: checked_saml("saml_entity_id", self.saml_entity_id)?,
-            saml_acs_url: checked_saml("saml_acs_url", self.saml_acs_url)?,
-            saml_x509_cert: self.saml_x509_cert.and_then(unless_blank),
-        })
-    }
-}
-
-fn checked_domain(domain: &str) -> Result<String, ChangeError> {
-    checked_name("a domain", "domain", domain, DOMAIN_CHARS_MAX)
-}
-
-/// Validates a field of the identity provider; a blank text is `None`.
-fn checked_saml(field: &'static str, text: Option<String>) -> Result<Option<String>, ChangeError> {
-    let text = text.map(|text| checked_text(field, &text, SAML_CHARS_MAX));
-    Ok(text.transpose()?.and_then(unless_blank))
-}
-
-fn unless_blank(text: String) -> Option<String> {
-    (!text.trim().is_empty()).then_some(text)
-}
 
 /// E-mail domains that organizations claim.
 #[derive(Clone, Copy, Debug)]

@@ -31,28 +31,42 @@ use millrace_catalog::{
     PageRequest,
 };
 use millrace_rows::ProjectId;
+use schemars::JsonSchema;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
     QueryOrder, QuerySelect, Select,
 };
+use serde::{Deserialize, Deserializer};
 
 /// Longest source and method, in characters.
 const TEXT_CHARS_MAX: usize = 200;
 
-/// Request of an organization for a migration.
-#[derive(Clone, Debug)]
+/// Fields of a requested import.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub struct NewHistoricalMigration {
-    /// Project that the events go to; `None`: the organization's first project.
+    /// Id of the project that gets the events; the organization's first project if not given.
+    #[serde(default, rename = "team_id", deserialize_with = "sent_project")]
+    #[schemars(with = "i64")]
     pub project_id: Option<ProjectId>,
-    /// Source of the events; 1 to 200 characters.
+    /// Source of the events, for people.
+    #[schemars(length(min = 1, max = TEXT_CHARS_MAX), regex(pattern = r"\S"))]
     pub source: String,
-    /// Method of the import; 1 to 200 characters.
+    /// Method of the import, for people.
+    #[schemars(length(min = 1, max = TEXT_CHARS_MAX), regex(pattern = r"\S"))]
     pub method: String,
-    /// Events in all; at least 1.
+    /// Number of events in all.
+    #[schemars(range(min = 1))]
     pub total_events: i64,
-    /// Events in a minute; at least 1.
+    /// Most events in a minute.
+    #[schemars(range(min = 1))]
     pub events_per_minute: i64,
+}
+
+/// Reads the id of a project; null is refused.
+fn sent_project<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ProjectId>, D::Error> {
+    let id = i64::deserialize(deserializer)?;
+    Ok(Some(ProjectId(id)))
 }
 
 /// Imports: requests of organizations, and decisions of the operator.

@@ -1,6 +1,6 @@
 //! Changing organizations and deleting them.
 
-use super::{Organizations, checked_organization_name, organization_audit};
+use super::{OrganizationChange, Organizations, organization_audit};
 use crate::plugins::must_share_no_plugins;
 use millrace_catalog::entities::activity_counts;
 use millrace_catalog::entities::organizations::{self, FeatureKeys};
@@ -13,19 +13,6 @@ use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
 };
-
-/// Change of an organization; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
-pub struct OrganizationChange {
-    /// New name; 1 to 64 characters. The slug stays.
-    pub name: Option<String>,
-    /// True if members are notified by mail of those who join.
-    pub is_member_join_email_enabled: Option<bool>,
-    /// True if front ends must ask for a second factor; `Some(None)`: undecided again.
-    pub enforce_2fa: Option<Option<bool>>,
-    /// True if members below administrator may change pipelines.
-    pub members_can_write_pipelines: Option<bool>,
-}
 
 /// Organization whose features were switched.
 #[derive(Clone, Debug)]
@@ -50,9 +37,7 @@ impl Organizations<'_> {
         id: Uuid,
         change: OrganizationChange,
     ) -> Result<organizations::Model, ChangeError> {
-        let name = change.name.as_deref().map(checked_organization_name);
-        let name = name.transpose()?;
-        let change = OrganizationChange { name, ..change };
+        let change = change.checked()?;
         let transaction = self.0.begin().await?;
         let changed = self.apply(&transaction, actor, id, change);
         let changed = changed.await;
@@ -69,18 +54,7 @@ impl Organizations<'_> {
         let before = lock_organization(within, id).await?;
         must_act_as(within, actor, id, Level::Administrator).await?;
         let mut after = before.clone();
-        if let Some(name) = change.name {
-            after.name = name;
-        }
-        if let Some(enabled) = change.is_member_join_email_enabled {
-            after.is_member_join_email_enabled = enabled;
-        }
-        if let Some(enforce) = change.enforce_2fa {
-            after.enforce_2fa = enforce;
-        }
-        if let Some(may) = change.members_can_write_pipelines {
-            after.members_can_write_pipelines = may;
-        }
+        change.apply_to(&mut after);
         must_have_features(&before, &after)?;
         self.save(within, actor, before, after).await
     }

@@ -2,15 +2,18 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `input` | what is sent to create and to change an organization |
 //! | `view` | organizations as their members see them |
 //! | `change` | settings, features, deletion |
 //! | `slug` | short names for URLs |
 
 mod change;
+mod input;
 mod slug;
 mod view;
 
-pub use change::{OrganizationChange, SwitchedFeatures};
+pub use change::SwitchedFeatures;
+pub use input::{NewOrganization, OrganizationChange};
 pub use view::{Access, MemberOrganization};
 
 use crate::projects::{CheckedProject, NewProject, insert_project, project_made};
@@ -19,7 +22,6 @@ use millrace_catalog::entities::{
     organization_memberships as memberships, organizations, projects,
 };
 use millrace_catalog::limits::{OWNED_ORGANIZATIONS_MAX, must_have_fewer};
-use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::Abort;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, AuditChange, Catalog, CatalogError, ChangeError, Level, UtcTime,
@@ -32,8 +34,6 @@ use sea_orm::{
 };
 use slug::free_slug;
 
-/// Longest name of an organization, in characters.
-const NAME_CHARS_MAX: usize = 64;
 const PROJECT_NAME: &str = "Default project";
 
 /// Refuses a user who owns the most organizations. Creators of organizations queue up, so the count
@@ -52,39 +52,6 @@ async fn must_own_fewer(within: &DatabaseTransaction, user_id: i64) -> Result<()
         "organizations",
         had,
     )?)
-}
-
-/// Input for a new organization.
-#[derive(Clone, Debug)]
-pub struct NewOrganization {
-    /// Name; 1 to 64 characters.
-    pub name: String,
-    /// True if members are notified by mail of those who join.
-    pub is_member_join_email_enabled: bool,
-    /// True if front ends must ask for a second factor; `None`: not decided.
-    pub enforce_2fa: Option<bool>,
-}
-
-impl From<&str> for NewOrganization {
-    /// Organization with the defaults.
-    fn from(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            is_member_join_email_enabled: true,
-            enforce_2fa: None,
-        }
-    }
-}
-
-impl NewOrganization {
-    pub(crate) fn checked(self) -> Result<Self, ChangeError> {
-        let name = checked_organization_name(&self.name)?;
-        Ok(Self { name, ..self })
-    }
-}
-
-fn checked_organization_name(name: &str) -> Result<String, ChangeError> {
-    checked_name("the name of an organization", "name", name, NAME_CHARS_MAX)
 }
 
 /// Organizations, and who has access to them.
@@ -196,13 +163,14 @@ pub(crate) async fn insert_organization<C: ConnectionTrait>(
     now: UtcTime,
 ) -> Result<organizations::Model, DbErr> {
     let id = Uuid::now_v7();
+    let is_mailed = new.is_member_join_email_enabled.sent();
     let row = organizations::ActiveModel {
         id: ActiveValue::Set(id),
         slug: ActiveValue::Set(free_slug(db, &new.name).await?),
         name: ActiveValue::Set(new.name),
         created_at: ActiveValue::Set(now),
         updated_at: ActiveValue::Set(now),
-        is_member_join_email_enabled: ActiveValue::Set(new.is_member_join_email_enabled),
+        is_member_join_email_enabled: ActiveValue::Set(is_mailed.unwrap_or(true)),
         enforce_2fa: ActiveValue::Set(new.enforce_2fa),
         members_can_write_pipelines: ActiveValue::Set(true),
         plugins_access_level: ActiveValue::Set(9),

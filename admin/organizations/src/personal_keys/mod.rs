@@ -6,6 +6,7 @@
 //! | `authenticate` | caller of a presented key |
 //! | `operator` | keys that the operator creates, lists and revokes |
 //! | `key_policy` | rule that a key creates and changes only keys within its own constraints |
+//! | `input` | what is sent to create and to change such a key |
 //! | `owned` | keys that another key of the same owner manages |
 //! | `audit` | entries about a key in the logs of its organizations, and locks of owners |
 //!
@@ -15,6 +16,7 @@
 mod audit;
 mod authenticate;
 mod handle;
+mod input;
 mod key_policy;
 mod operator;
 mod owned;
@@ -22,8 +24,8 @@ mod owned;
 use audit::lock_user;
 pub use authenticate::Caller;
 pub use handle::PersonalKeys;
+pub use input::{NewOwnKey, OwnKeyChange};
 pub use operator::NewPersonalKey;
-pub use owned::{NewOwnKey, OwnKeyChange};
 
 use millrace_catalog::cleanup::{in_force, mark_used};
 use millrace_catalog::entities::personal_api_keys::{self as keys, OrganizationIds};

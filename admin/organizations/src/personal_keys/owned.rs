@@ -4,47 +4,22 @@
 //! scopes, organizations and expiry, so no key can be turned into a stronger one. The caller's key
 //! is read again in the transaction of the change.
 
+use super::input::CheckedKeyChange;
 use super::key_policy::{must_be_organizations_of, must_fit, must_not_operate, some_organizations};
 use super::{
-    CreatedPersonalKey, KeyConstraints, PersonalKeys, checked_label, key_audit, lock_user,
+    CreatedPersonalKey, KeyConstraints, NewOwnKey, OwnKeyChange, PersonalKeys, key_audit, lock_user,
 };
 use crate::personal_keys::Caller;
 use millrace_catalog::cleanup::in_force;
 use millrace_catalog::entities::personal_api_keys as keys;
 use millrace_catalog::key::PersonalKey;
 use millrace_catalog::transaction::Abort;
-use millrace_catalog::{Activity, CatalogError, ChangeError, Page, PageRequest, Scopes, UtcTime};
+use millrace_catalog::{Activity, CatalogError, ChangeError, Page, PageRequest, Patch};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
     QueryOrder, QuerySelect, Select,
 };
-
-/// Input for a new key of the caller.
-#[derive(Clone, Debug)]
-pub struct NewOwnKey {
-    /// Label; 1 to 40 characters.
-    pub label: String,
-    /// Scopes of the key.
-    pub scopes: Scopes,
-    /// Time of expiry; `None`: never.
-    pub expires_at: Option<UtcTime>,
-    /// Only organizations that the key can access; `None` or empty: all of its owner's.
-    pub scoped_organizations: Option<Vec<Uuid>>,
-}
-
-/// Change of a key; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
-pub struct OwnKeyChange {
-    /// New label; 1 to 40 characters.
-    pub label: Option<String>,
-    /// New scopes.
-    pub scopes: Option<Scopes>,
-    /// New time of expiry; `Some(None)`: never.
-    pub expires_at: Option<Option<UtcTime>>,
-    /// New list of organizations; `Some(None)` or empty: all of its owner's.
-    pub scoped_organizations: Option<Option<Vec<Uuid>>>,
-}
 
 impl PersonalKeys<'_> {
     /// Page of the caller's keys that are not revoked, oldest first.
@@ -88,19 +63,14 @@ impl PersonalKeys<'_> {
     ///
     /// # Errors
     ///
-    /// It would not fit within the caller's key, a bad label, an expiry that has passed, an
-    /// organization that is not the owner's, or too many keys.
+    /// It would not fit within the caller's key, bad scopes or a bad label, an expiry that has
+    /// passed, an organization that is not the owner's, or too many keys.
     pub async fn create_own(
         self,
         caller: &Caller,
         new: NewOwnKey,
     ) -> Result<CreatedPersonalKey, ChangeError> {
-        let constraints = KeyConstraints {
-            label: checked_label(&new.label)?,
-            scopes: new.scopes,
-            expires_at: new.expires_at,
-            scoped_organizations: some_organizations(new.scoped_organizations),
-        };
+        let constraints = new.checked()?;
         let transaction = self.0.begin().await?;
         let made = async {
             let own = self.own_constraints(&transaction, caller).await?;
@@ -118,16 +88,15 @@ impl PersonalKeys<'_> {
     ///
     /// # Errors
     ///
-    /// No such key; before or after the change it does not fit within the caller's; a bad label,
-    /// an expiry that has passed, or an organization that is not the owner's.
+    /// No such key; before or after the change it does not fit within the caller's; bad scopes or a
+    /// bad label, an expiry that has passed, or an organization that is not the owner's.
     pub async fn update_own(
         self,
         caller: &Caller,
         id: Uuid,
         change: OwnKeyChange,
     ) -> Result<keys::Model, ChangeError> {
-        let label = change.label.as_deref().map(checked_label).transpose()?;
-        let change = OwnKeyChange { label, ..change };
+        let change = change.checked()?;
         let transaction = self.0.begin().await?;
         let changed = self.apply(&transaction, caller, id, change).await;
         self.0.finish(transaction, changed).await
@@ -138,21 +107,19 @@ impl PersonalKeys<'_> {
         within: &DatabaseTransaction,
         caller: &Caller,
         id: Uuid,
-        change: OwnKeyChange,
+        change: CheckedKeyChange,
     ) -> Result<keys::Model, Abort> {
         let own = self.own_constraints(within, caller).await?;
         let before = fitting_key(within, caller, &own, id).await?;
         let mut constraints = KeyConstraints::of(&before);
-        if let Some(label) = change.label {
-            constraints.label = label;
-        }
-        if let Some(scopes) = change.scopes {
+        change.label.apply_to(&mut constraints.label);
+        if let Patch::Value(scopes) = change.scopes {
             if !before.scopes.operate() {
                 must_not_operate(&scopes)?;
             }
             constraints.scopes = scopes;
         }
-        if let Some(expires_at) = change.expires_at {
+        if let Patch::Value(expires_at) = change.expires_at {
             if expires_at.is_some_and(|at| at <= self.0.now()) {
                 return Err(ChangeError::Expired.into());
             }
@@ -162,7 +129,7 @@ impl PersonalKeys<'_> {
             }
             constraints.expires_at = expires_at;
         }
-        if let Some(only) = change.scoped_organizations {
+        if let Patch::Value(only) = change.scoped_organizations {
             constraints.scoped_organizations = some_organizations(only);
             must_be_organizations_of(within, caller, &constraints).await?;
         }

@@ -2,8 +2,11 @@
 
 use super::source_url::URL_CHARS_MAX;
 use millrace_catalog::entities::plugins::{self, PluginType};
-use millrace_catalog::{ChangeError, StoredJson};
+use millrace_catalog::text::LINES;
+use millrace_catalog::{ChangeError, Patch, StoredJson};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use sea_orm::prelude::Json;
+use serde::Deserialize;
 
 /// Longest name and tag, in characters.
 const NAME_CHARS_MAX: usize = 200;
@@ -11,30 +14,57 @@ const NAME_CHARS_MAX: usize = 200;
 /// returns up to 1000 plugins at once.
 const FIELD_BYTES_MAX: usize = 64 * 1024;
 
-/// Fields of a plugin that clients write; `None`: not given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Writable fields of a plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchPlugin")]
+#[serde(default)]
 pub struct PluginFields {
     /// Origin of the code.
-    pub plugin_type: Option<Option<PluginType>>,
-    /// Name; at most 200 characters.
-    pub name: Option<Option<String>>,
-    /// Description; at most 64 KiB.
-    pub description: Option<Option<String>>,
-    /// Address of a picture; at most 800 characters.
-    pub icon: Option<Option<String>>,
-    /// Schema of the configuration, free-form; at most 64 KiB.
-    pub config_schema: Option<Json>,
-    /// Version; at most 200 characters.
-    pub tag: Option<Option<String>>,
-    /// True if every organization sees the plugin; only the operator changes it.
-    pub is_global: Option<bool>,
-    /// Capabilities, free-form; at most 64 KiB. Ignored if there is a source, which determines
-    /// them.
-    pub capabilities: Option<Json>,
-    /// Metrics, free-form; at most 64 KiB.
-    pub metrics: Option<Option<Json>>,
-    /// Public jobs, free-form; at most 64 KiB.
-    pub public_jobs: Option<Option<Json>>,
+    pub plugin_type: Patch<Option<PluginType>>,
+    /// Name of the plugin.
+    #[schemars(length(max = NAME_CHARS_MAX), description = "")]
+    pub name: Patch<Option<String>>,
+    /// Description of the plugin, at most 64 KiB.
+    #[schemars(extend("x-text" = LINES))]
+    pub description: Patch<Option<String>>,
+    /// Address of a picture.
+    #[schemars(length(max = URL_CHARS_MAX))]
+    pub icon: Patch<Option<String>>,
+    /// Schema of the plugin's settings. All free-form values have at most 64 KiB together.
+    #[schemars(schema_with = "free_form_schema")]
+    pub config_schema: Patch<Json>,
+    /// Version of the plugin.
+    #[schemars(length(max = NAME_CHARS_MAX))]
+    pub tag: Patch<Option<String>>,
+    /// True if every organization sees the plugin; needs the scope `operator`.
+    pub is_global: Patch<bool>,
+    /// Capabilities of the plugin; ignored once it has a source, which determines them.
+    #[schemars(schema_with = "free_form_schema")]
+    pub capabilities: Patch<Json>,
+    /// Metrics that the plugin counts.
+    pub metrics: Patch<Option<Json>>,
+    /// Jobs that users can start.
+    pub public_jobs: Patch<Option<Json>>,
+}
+
+/// Input for a new plugin; everything may be left out.
+#[derive(Clone, Debug, Default)]
+pub struct NewPlugin {
+    /// Fields of the client.
+    pub fields: PluginFields,
+    /// Address in a catalogue.
+    pub url: Option<String>,
+    /// Release at that address.
+    pub release: Option<PluginRelease>,
+}
+
+/// Schema of any JSON value but null.
+fn free_form_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": ["object", "array", "string", "number", "boolean"],
+        // Client generators require the type of a list's items.
+        "items": {},
+    })
 }
 
 /// Release of a plugin in a catalogue.
@@ -59,7 +89,7 @@ impl PluginFields {
     /// possible before it can be deleted.
     pub(super) fn withdrawn() -> Self {
         Self {
-            is_global: Some(false),
+            is_global: Patch::Value(false),
             ..Self::default()
         }
     }
@@ -73,13 +103,14 @@ impl PluginFields {
             ("tag", &self.tag),
         ];
         for (field, text) in texts {
-            check_text(field, text.iter().flatten().map(String::as_str).next())?;
+            check_text(field, text.as_sent().and_then(Option::as_deref))?;
         }
+        let (metrics, public_jobs) = (self.metrics.as_sent(), self.public_jobs.as_sent());
         let values = [
-            ("config_schema", self.config_schema.as_ref()),
-            ("capabilities", self.capabilities.as_ref()),
-            ("metrics", self.metrics.iter().flatten().next()),
-            ("public_jobs", self.public_jobs.iter().flatten().next()),
+            ("config_schema", self.config_schema.as_sent()),
+            ("capabilities", self.capabilities.as_sent()),
+            ("metrics", metrics.and_then(Option::as_ref)),
+            ("public_jobs", public_jobs.and_then(Option::as_ref)),
         ];
         for (field, value) in values {
             value.map_or(Ok(()), |value| fits(field, value))?;
@@ -89,24 +120,17 @@ impl PluginFields {
 
     /// Sets the given fields of a plugin, except `is_global` and `capabilities`.
     pub(super) fn apply(self, plugin: &mut plugins::Model) {
-        set(&mut plugin.plugin_type, self.plugin_type);
-        set(&mut plugin.name, self.name);
-        set(&mut plugin.description, self.description);
-        set(&mut plugin.icon, self.icon);
-        set(
-            &mut plugin.config_schema,
-            self.config_schema.map(StoredJson),
-        );
-        set(&mut plugin.tag, self.tag);
+        self.plugin_type.apply_to(&mut plugin.plugin_type);
+        self.name.apply_to(&mut plugin.name);
+        self.description.apply_to(&mut plugin.description);
+        self.icon.apply_to(&mut plugin.icon);
+        let config_schema = self.config_schema.map(StoredJson);
+        config_schema.apply_to(&mut plugin.config_schema);
+        self.tag.apply_to(&mut plugin.tag);
         let stored = |value: Option<Json>| value.map(StoredJson);
-        set(&mut plugin.metrics, self.metrics.map(stored));
-        set(&mut plugin.public_jobs, self.public_jobs.map(stored));
-    }
-}
-
-fn set<V>(field: &mut V, given: Option<V>) {
-    if let Some(value) = given {
-        *field = value;
+        self.metrics.map(stored).apply_to(&mut plugin.metrics);
+        let public_jobs = self.public_jobs.map(stored);
+        public_jobs.apply_to(&mut plugin.public_jobs);
     }
 }
 

@@ -38,10 +38,9 @@ pub use access::PluginWriter;
 pub use capabilities::{PluginCapabilities, SourceParseError, SourceParser};
 pub use configs::PluginUse;
 pub use family::PluginFamily;
-pub use fields::{PluginFields, PluginRelease};
+pub use fields::{NewPlugin, PluginFields, PluginRelease};
 pub use files::{FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles, source_bytes};
 pub(crate) use shared::must_share_no_plugins;
-pub use write::NewPlugin;
 
 use millrace_catalog::entities::{
     organizations, plugin_configs as configs_table, plugins, projects,

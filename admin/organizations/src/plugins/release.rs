@@ -10,7 +10,7 @@ use super::files::{
 use super::{PluginView, Plugins};
 use millrace_catalog::entities::plugins;
 use millrace_catalog::transaction::{lock_organization, must_act_as};
-use millrace_catalog::{ChangeError, Level, StoredJson};
+use millrace_catalog::{ChangeError, Level, Patch, StoredJson};
 use sea_orm::prelude::Json;
 
 /// Release whose source was parsed.
@@ -43,11 +43,11 @@ impl Installed {
 /// Validates a release by the rules of plugins.
 fn check(release: &PluginRelease) -> Result<(), ChangeError> {
     let fields = PluginFields {
-        name: Some(Some(release.name.clone())),
-        description: Some(release.description.clone()),
-        icon: Some(release.icon.clone()),
-        config_schema: Some(release.config_schema.clone()),
-        tag: Some(Some(release.tag.clone())),
+        name: Patch::Value(Some(release.name.clone())),
+        description: Patch::Value(release.description.clone()),
+        icon: Patch::Value(release.icon.clone()),
+        config_schema: Patch::Value(release.config_schema.clone()),
+        tag: Patch::Value(Some(release.tag.clone())),
         ..PluginFields::default()
     };
     fields.check()?;

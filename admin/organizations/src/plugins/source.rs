@@ -245,8 +245,8 @@ fn manifest_fields(
     let name = manifest.get("name").and_then(Value::as_str);
     let schema = manifest.get("config").filter(|schema| !schema.is_null());
     let fields = PluginFields {
-        name: name.map(|name| Some(name.to_owned())),
-        config_schema: schema.cloned(),
+        name: name.map(|name| Some(name.to_owned())).into(),
+        config_schema: schema.cloned().into(),
         ..PluginFields::default()
     };
     let checked = fields.check();

@@ -6,7 +6,7 @@ use super::access::{
 };
 use super::audit::{audit_change, differences, type_name};
 use super::family::set_capabilities;
-use super::fields::{PluginFields, PluginRelease, fit_together};
+use super::fields::{NewPlugin, PluginFields, fit_together};
 use super::files::{self, ChangedFile};
 use super::release::Installed;
 use super::shared::{mark_withdrawn, must_be_used_by_owner_only, must_not_be_global};
@@ -15,23 +15,13 @@ use super::{PluginView, Plugins};
 use millrace_catalog::entities::plugins;
 use millrace_catalog::limits::must_be_within_setting;
 use millrace_catalog::transaction::Abort;
-use millrace_catalog::{Activity, ChangeError, StoredJson, is_duplicate};
+use millrace_catalog::{Activity, ChangeError, Patch, StoredJson, is_duplicate};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use serde_json::json;
-
-/// Input for a new plugin; everything may be left out.
-#[derive(Clone, Debug, Default)]
-pub struct NewPlugin {
-    /// Fields of the client.
-    pub fields: PluginFields,
-    /// Address in a catalogue.
-    pub url: Option<String>,
-    /// Release at that address.
-    pub release: Option<PluginRelease>,
-}
+use std::mem;
 
 impl Plugins<'_> {
     /// Creates a plugin; with a release, installs it.
@@ -48,7 +38,7 @@ impl Plugins<'_> {
     ) -> Result<PluginView, ChangeError> {
         new.fields.check()?;
         new.url.as_deref().map_or(Ok(()), check_url)?;
-        if new.fields.is_global == Some(true) && !writer.is_operator {
+        if new.fields.is_global == Patch::Value(true) && !writer.is_operator {
             return Err(global_needs_operator());
         }
         let installed = self.prepare(writer, new.release).await?;
@@ -173,7 +163,7 @@ impl Plugins<'_> {
             config_schema: StoredJson(json!({})),
             tag: None,
             latest_tag: None,
-            is_global: fields.is_global.unwrap_or(false),
+            is_global: fields.is_global == Patch::Value(true),
             capabilities: StoredJson(json!({})),
             metrics: Some(StoredJson(json!({}))),
             public_jobs: Some(StoredJson(json!({}))),
@@ -184,7 +174,7 @@ impl Plugins<'_> {
             created_at: now,
             updated_at: now,
         };
-        let said = fields.capabilities.clone();
+        let said = fields.capabilities.clone().sent();
         set_capabilities(
             &mut plugin,
             said.unwrap_or_else(|| writer.family.default_capabilities()),
@@ -204,13 +194,16 @@ impl Plugins<'_> {
         has_source: bool,
     ) -> Result<plugins::Model, ChangeError> {
         let mut after = before.clone();
-        if let Some(is_global) = fields.is_global.filter(|now| *now != before.is_global) {
+        if let Patch::Value(is_global) = fields.is_global
+            && is_global != before.is_global
+        {
             if !writer.is_operator {
                 return Err(global_needs_operator());
             }
             after.is_global = is_global;
         }
-        if let Some(capabilities) = fields.capabilities.take().filter(|_| !has_source) {
+        let capabilities = mem::take(&mut fields.capabilities).sent();
+        if let Some(capabilities) = capabilities.filter(|_| !has_source) {
             set_capabilities(&mut after, capabilities);
         }
         fields.apply(&mut after);

@@ -1,24 +1,13 @@
 //! Changing projects and deleting them.
 
 use super::locks::{lock_project_of, project_audit};
-use super::{Projects, checked_project_name, checked_timezone};
+use super::{ProjectChange, Projects};
 use millrace_catalog::entities::projects;
 use millrace_catalog::transaction::Abort;
 use millrace_catalog::{Activity, Actor, ChangeError};
 use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
-
-/// Change of a project; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
-pub struct ProjectChange {
-    /// New name; 1 to 200 characters.
-    pub name: Option<String>,
-    /// IANA name of the time zone, in any case.
-    pub timezone: Option<String>,
-    /// True if clients' addresses are left out of events.
-    pub anonymize_ips: Option<bool>,
-}
 
 impl Projects<'_> {
     /// Changes a project's settings; requires administrator. Ingestion follows within 2 seconds
@@ -34,13 +23,7 @@ impl Projects<'_> {
         project_id: ProjectId,
         change: ProjectChange,
     ) -> Result<projects::Model, ChangeError> {
-        let name = change.name.as_deref().map(checked_project_name);
-        let timezone = change.timezone.as_deref().map(checked_timezone);
-        let change = ProjectChange {
-            name: name.transpose()?,
-            timezone: timezone.transpose()?,
-            anonymize_ips: change.anonymize_ips,
-        };
+        let change = change.checked()?;
         let transaction = self.0.begin().await?;
         let changed = async {
             let before = lock_project_of(&transaction, actor, organization_id, project_id).await?;
@@ -58,15 +41,7 @@ impl Projects<'_> {
         change: ProjectChange,
     ) -> Result<projects::Model, Abort> {
         let mut after = before.clone();
-        if let Some(name) = change.name {
-            after.name = name;
-        }
-        if let Some(timezone) = change.timezone {
-            after.timezone = timezone;
-        }
-        if let Some(anonymize_ips) = change.anonymize_ips {
-            after.anonymize_ips = anonymize_ips;
-        }
+        change.apply_to(&mut after);
         let audit = project_audit(Activity::Updated, &after)
             .field("name", &before.name, &after.name)
             .field("timezone", &before.timezone, &after.timezone)

@@ -3,25 +3,26 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `handles` | [`Projects`], [`ProjectKeyChanges`] |
+//! | `input` | what is sent to create and to change a project |
 //! | `keys` | project keys, with which events are posted |
 //! | `change` | settings, deletion |
 //! | `locks` | projects that are about to be changed |
 
 mod change;
 mod handles;
+mod input;
 mod keys;
 mod locks;
 
-pub use change::ProjectChange;
 pub use handles::{ProjectKeyChanges, Projects};
+pub(crate) use input::CheckedProject;
+pub use input::{NewProject, ProjectChange};
 
-use jiff::tz::TimeZone;
-use keys::{checked_key, is_imported, key_taken};
+use keys::{is_imported, key_taken};
 use locks::project_audit;
 use millrace_catalog::entities::projects;
 use millrace_catalog::features::ORGANIZATIONS_PROJECTS;
 use millrace_catalog::limits::{PROJECTS_MAX, must_have_fewer};
-use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::{Abort, lock_organization, must_act_as};
 use millrace_catalog::{
     Activity, Actor, AuditChange, CatalogError, ChangeError, Level, Page, PageRequest, UtcTime,
@@ -32,66 +33,6 @@ use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
-
-/// Longest name of a project, in characters.
-const NAME_CHARS_MAX: usize = 200;
-
-/// Input for a new project.
-#[derive(Clone, Debug)]
-pub struct NewProject {
-    /// Name; 1 to 200 characters.
-    pub name: String,
-    /// Key of the operator's choice, to take over SDKs that hold it; `None`: a new one.
-    pub key: Option<String>,
-    /// IANA name of the time zone.
-    pub timezone: String,
-    /// True if clients' addresses are left out of events.
-    pub anonymize_ips: bool,
-}
-
-impl NewProject {
-    /// Project with a new key and otherwise the defaults.
-    #[must_use]
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            key: None,
-            timezone: "UTC".to_owned(),
-            anonymize_ips: false,
-        }
-    }
-
-    /// Validates the fields, and generates a key if none was chosen.
-    pub(crate) fn checked(self) -> Result<CheckedProject, ChangeError> {
-        Ok(CheckedProject {
-            name: checked_project_name(&self.name)?,
-            key: checked_key(self.key)?,
-            timezone: checked_timezone(&self.timezone)?,
-            anonymize_ips: self.anonymize_ips,
-        })
-    }
-}
-
-fn checked_project_name(name: &str) -> Result<String, ChangeError> {
-    checked_name("the name of a project", "name", name, NAME_CHARS_MAX)
-}
-
-/// Name of a time zone as the database of zones spells it.
-fn checked_timezone(name: &str) -> Result<String, ChangeError> {
-    let zone = TimeZone::get(name).ok();
-    let known = zone.and_then(|zone| zone.iana_name().map(str::to_owned));
-    known.ok_or_else(|| {
-        let detail = format!("There is no time zone {name:?}; give one such as Europe/Berlin.");
-        ChangeError::invalid("timezone", "invalid_input", detail)
-    })
-}
-
-pub(crate) struct CheckedProject {
-    name: String,
-    pub(crate) key: String,
-    timezone: String,
-    anonymize_ips: bool,
-}
 
 impl Projects<'_> {
     /// Adds a project to an organization; requires administrator.

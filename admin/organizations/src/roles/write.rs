@@ -8,23 +8,27 @@ use millrace_catalog::features::ROLE_BASED_ACCESS;
 use millrace_catalog::limits::{ROLES_MAX, must_have_fewer};
 use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::{Abort, lock_organization, must_act_as};
-use millrace_catalog::{Activity, Actor, ChangeError, Level, is_duplicate};
+use millrace_catalog::{Activity, Actor, ChangeError, Level, Patch, is_duplicate};
+use schemars::JsonSchema;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter,
 };
+use serde::Deserialize;
 
 /// Longest name of a role, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
-/// Input for a new role.
-#[derive(Clone, Debug)]
+/// Fields of a new role.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub struct NewRole {
-    /// Name; 1 to 200 characters, unique in the organization regardless of case.
+    /// Name of the role; unique in the organization, ignoring case.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
     pub name: String,
-    /// Access to feature flags that front ends give its members.
-    pub feature_flags_access_level: FlagsAccess,
+    /// Access to feature flags that front ends give its members; 37 if not given.
+    #[serde(default)]
+    pub feature_flags_access_level: Patch<FlagsAccess>,
 }
 
 impl NewRole {
@@ -33,18 +37,21 @@ impl NewRole {
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            feature_flags_access_level: FlagsAccess::Edit,
+            feature_flags_access_level: Patch::Absent,
         }
     }
 }
 
-/// Change of a role; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+/// Fields of a role to change.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchRole")]
+#[serde(default)]
 pub struct RoleChange {
-    /// New name, as in [`NewRole`].
-    pub name: Option<String>,
-    /// New access, as in [`NewRole`].
-    pub feature_flags_access_level: Option<FlagsAccess>,
+    /// Name of the role; unique in the organization, ignoring case.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
+    pub name: Patch<String>,
+    /// Access to feature flags that front ends give its members.
+    pub feature_flags_access_level: Patch<FlagsAccess>,
 }
 
 impl Roles<'_> {
@@ -80,21 +87,22 @@ impl Roles<'_> {
         let own = roles::Column::OrganizationId.eq(organization_id);
         let had = roles::Entity::find().filter(own).count(within).await?;
         must_have_fewer("An organization", ROLES_MAX, "roles", had)?;
+        let access = new.feature_flags_access_level.sent();
+        let access = access.unwrap_or(FlagsAccess::Edit);
         let row = roles::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),
             organization_id: ActiveValue::Set(organization_id),
             name_key: ActiveValue::Set(new.name.to_lowercase()),
             name: ActiveValue::Set(new.name),
-            feature_flags_access_level: ActiveValue::Set(new.feature_flags_access_level),
+            feature_flags_access_level: ActiveValue::Set(access),
             created_by_id: ActiveValue::Set(actor.user_id()),
             created_at: ActiveValue::Set(self.0.now()),
         };
         let inserted = roles::Entity::insert(row).exec_with_returning(within);
         let role = inserted.await.map_err(name_taken)?;
-        let access = role.feature_flags_access_level.number();
         let audit = role_audit(Activity::Created, &role)
             .field("name", (), &role.name)
-            .field("feature_flags_access_level", (), access);
+            .field("feature_flags_access_level", (), access.number());
         self.0.record(within, actor, audit).await?;
         view_of(within, role).await
     }
@@ -112,7 +120,7 @@ impl Roles<'_> {
         id: Uuid,
         change: RoleChange,
     ) -> Result<RoleView, ChangeError> {
-        let name = change.name.as_deref().map(checked_role_name).transpose()?;
+        let name = change.name.checked(|name| checked_role_name(&name))?;
         let change = RoleChange { name, ..change };
         let transaction = self.0.begin().await?;
         let changed = async {
@@ -132,13 +140,12 @@ impl Roles<'_> {
         change: RoleChange,
     ) -> Result<roles::Model, Abort> {
         let mut after = before.clone();
-        if let Some(name) = change.name {
+        if let Patch::Value(name) = change.name {
             after.name_key = name.to_lowercase();
             after.name = name;
         }
-        if let Some(access) = change.feature_flags_access_level {
-            after.feature_flags_access_level = access;
-        }
+        let access = change.feature_flags_access_level;
+        access.apply_to(&mut after.feature_flags_access_level);
         let access = |role: &roles::Model| role.feature_flags_access_level.number();
         let audit = role_audit(Activity::Updated, &after)
             .field("name", &before.name, &after.name)

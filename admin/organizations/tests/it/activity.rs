@@ -2,7 +2,7 @@
 
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    Activity, ActivityEntry, ActivityScope, Actor, Catalog, PageRequest, Scopes,
+    Activity, ActivityEntry, ActivityScope, Actor, Catalog, PageRequest, Patch, Scopes,
 };
 use millrace_organizations::{
     ActivityFilter, ActivityLog, BootstrapOptions, NewPersonalKey, NewProject, Organizations,
@@ -41,7 +41,7 @@ async fn entries(catalog: &Catalog, organization_id: Uuid) -> Vec<ActivityEntry>
 
 fn anonymize() -> ProjectChange {
     ProjectChange {
-        anonymize_ips: Some(true),
+        anonymize_ips: Patch::Value(true),
         ..ProjectChange::default()
     }
 }

@@ -1,7 +1,9 @@
 //! Changes with a condition that concurrent changes may break.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, CatalogError, ChangeError, ConditionLocks, ConditionOutcome};
+use millrace_catalog::{
+    Catalog, CatalogError, ChangeError, ConditionLocks, ConditionOutcome, Patch,
+};
 use millrace_organizations::testing::test_env::TestEnv;
 use millrace_organizations::{OrganizationChange, Organizations};
 use tokio::task::JoinSet;
@@ -15,7 +17,7 @@ on_both!(
 
 fn renamed(name: &str) -> OrganizationChange {
     OrganizationChange {
-        name: Some(name.to_owned()),
+        name: Patch::Value(name.to_owned()),
         ..OrganizationChange::default()
     }
 }
@@ -121,7 +123,7 @@ async fn waiting_changes_leave_connections_for_condition_checks(database: TestDa
         let owner = owner.clone();
         changes.spawn(async move {
             let same = OrganizationChange {
-                is_member_join_email_enabled: Some(number % 3 == 0),
+                is_member_join_email_enabled: Patch::Value(number % 3 == 0),
                 ..OrganizationChange::default()
             };
             Organizations::new(&catalog)

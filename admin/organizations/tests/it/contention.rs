@@ -3,7 +3,7 @@
 
 use millrace_catalog::testing::{self, DatabaseKind, TestDatabase, holding};
 use millrace_catalog::{
-    Actor, ChangeError, Cleanup, ConditionLocks, ConditionOutcome, Level, Scopes,
+    Actor, ChangeError, Cleanup, ConditionLocks, ConditionOutcome, Level, Patch, Scopes,
 };
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::testing::test_env::{DAY_MICROS, START, TestEnv, actor};
@@ -105,7 +105,7 @@ async fn a_withdrawal_on_a_condition_waits_for_no_organization_that_uses_the_plu
         is_operator: true,
     };
     let global_is = |is_global: bool| PluginFields {
-        is_global: Some(is_global),
+        is_global: Patch::Value(is_global),
         ..PluginFields::default()
     };
     let new = NewPlugin {

@@ -2,7 +2,7 @@
 
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, ChangeError, Domain, Level, PageRequest, UtcTime,
+    Activity, ActivityScope, Actor, ChangeError, Domain, Level, PageRequest, Patch, UtcTime,
 };
 use millrace_organizations::testing::test_env::{FIRST, START, TestEnv, actor, blame, field};
 use millrace_organizations::{DomainChange, Domains, NewDomain, Organizations};
@@ -54,21 +54,21 @@ async fn change(
 
 fn renamed(name: &str) -> DomainChange {
     DomainChange {
-        domain: Some(name.to_owned()),
+        domain: Patch::Value(name.to_owned()),
         ..DomainChange::default()
     }
 }
 
 fn enforced(sso: &str) -> DomainChange {
     DomainChange {
-        sso_enforcement: Some(sso.to_owned()),
+        sso_enforcement: Patch::Value(sso.to_owned()),
         ..DomainChange::default()
     }
 }
 
 fn jit(enabled: bool) -> DomainChange {
     DomainChange {
-        jit_provisioning_enabled: Some(enabled),
+        jit_provisioning_enabled: Patch::Value(enabled),
         ..DomainChange::default()
     }
 }
@@ -223,7 +223,7 @@ async fn a_proof_for_the_previous_name_proves_nothing(database: TestDatabase) {
 async fn login_rules_wait_for_the_proof(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let claim = claim(&env, env.organization, "acme.example").await.unwrap();
-    let text = |text: &str| Some(Some(text.to_owned()));
+    let text = |text: &str| Patch::Value(Some(text.to_owned()));
     let early = [
         (jit(true), Some("jit_provisioning_enabled")),
         (enforced("saml"), Some("sso_enforcement")),
@@ -246,7 +246,7 @@ async fn login_rules_wait_for_the_proof(database: TestDatabase) {
     };
     assert!(change(&env, &claim, saml).await.unwrap().has_saml());
     let emptied = DomainChange {
-        saml_x509_cert: Some(None),
+        saml_x509_cert: Patch::Value(None),
         ..DomainChange::default()
     };
     assert!(!change(&env, &claim, emptied).await.unwrap().has_saml());
@@ -279,7 +279,7 @@ async fn changes_are_logged_and_unchanged_values_are_not(database: TestDatabase)
     verify(&env, &claim).await.unwrap();
     for _ in 0..2 {
         let both = DomainChange {
-            jit_provisioning_enabled: Some(true),
+            jit_provisioning_enabled: Patch::Value(true),
             ..enforced("github")
         };
         change(&env, &claim, both).await.unwrap();

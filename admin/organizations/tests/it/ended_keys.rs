@@ -4,7 +4,7 @@ use millrace_catalog::limits::ENDED_KEYS_PER_USER_MAX;
 use millrace_catalog::testing::{
     DatabaseKind, TestDatabase, holding, numbers, random_uuid, until_one_waits,
 };
-use millrace_catalog::{Cleanup, UtcTime};
+use millrace_catalog::{Cleanup, Patch, UtcTime};
 use millrace_organizations::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv};
 use millrace_organizations::{Caller, OwnKeyChange, PersonalKeys};
 use millrace_rows::Micros;
@@ -100,7 +100,7 @@ async fn an_expired_key_that_works_again_stays(database: TestDatabase) {
     let (ann, brief) = (env.caller(&env.ann).await, brief(&env).await);
     set_day(&env, 80);
     let for_ever = OwnKeyChange {
-        expires_at: Some(None),
+        expires_at: Patch::Value(None),
         ..OwnKeyChange::default()
     };
     let changed = PersonalKeys::new(&env.catalog).update_own(&ann, brief.key_id, for_ever);

@@ -2,7 +2,7 @@
 //! organization, not those that the caller saw before.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, ChangeError, FEATURES, ProjectAccess, ProjectAccessLevel};
+use millrace_catalog::{Actor, ChangeError, FEATURES, Patch, ProjectAccess, ProjectAccessLevel};
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::testing::set_features;
 use millrace_organizations::{
@@ -38,7 +38,7 @@ fn new_migration() -> NewHistoricalMigration {
 
 fn plugin() -> NewPlugin {
     let fields = PluginFields {
-        name: Some(Some("Plugin".to_owned())),
+        name: Patch::Value(Some("Plugin".to_owned())),
         ..PluginFields::default()
     };
     NewPlugin {
@@ -109,7 +109,7 @@ async fn creating_and_changing_need_the_feature_of_the_locked_organization(datab
         "role_based_access"
     );
     let renamed = RoleChange {
-        name: Some("Other".to_owned()),
+        name: Patch::Value("Other".to_owned()),
         ..RoleChange::default()
     };
     let changed = Roles::new(catalog)
@@ -170,11 +170,11 @@ async fn saml_needs_a_feature_of_its_own(made: &WithoutFeatures) {
     allowed.await.unwrap();
     for change in [
         DomainChange {
-            saml_entity_id: Some(Some("https://idp.example".to_owned())),
+            saml_entity_id: Patch::Value(Some("https://idp.example".to_owned())),
             ..DomainChange::default()
         },
         DomainChange {
-            sso_enforcement: Some("saml".to_owned()),
+            sso_enforcement: Patch::Value("saml".to_owned()),
             ..DomainChange::default()
         },
     ] {

@@ -2,7 +2,7 @@
 
 use millrace_catalog::features::SAML;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, Actor, FEATURES, ProjectKeys};
+use millrace_catalog::{Activity, Actor, FEATURES, Patch, ProjectKeys};
 use millrace_organizations::testing::set_features;
 use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_organizations::{
@@ -24,7 +24,7 @@ async fn settings_change_one_by_one(database: TestDatabase) {
     let (catalog, ann, id) = (&env.catalog, env.owner.clone(), env.organization);
     let new = NewOrganization {
         enforce_2fa: Some(true),
-        is_member_join_email_enabled: false,
+        is_member_join_email_enabled: Patch::Value(false),
         ..NewOrganization::from("Second")
     };
     let second = Organizations::new(catalog)
@@ -36,20 +36,20 @@ async fn settings_change_one_by_one(database: TestDatabase) {
     let change = OrganizationChange::default;
     let table = [
         OrganizationChange {
-            name: Some(" New name ".to_owned()),
+            name: Patch::Value(" New name ".to_owned()),
             ..change()
         },
         OrganizationChange {
-            enforce_2fa: Some(Some(true)),
+            enforce_2fa: Patch::Value(Some(true)),
             ..change()
         },
         OrganizationChange {
-            enforce_2fa: Some(None),
-            is_member_join_email_enabled: Some(false),
+            enforce_2fa: Patch::Value(None),
+            is_member_join_email_enabled: Patch::Value(false),
             ..change()
         },
         OrganizationChange {
-            members_can_write_pipelines: Some(false),
+            members_can_write_pipelines: Patch::Value(false),
             ..change()
         },
     ];
@@ -70,7 +70,7 @@ async fn settings_change_one_by_one(database: TestDatabase) {
     assert_eq!(env.newest_entry().await, entry, "nothing changed");
     for (name, code) in [("", "blank"), (&*"x".repeat(65), "max_length")] {
         let change = OrganizationChange {
-            name: Some(name.to_owned()),
+            name: Patch::Value(name.to_owned()),
             ..change()
         };
         let refused = Organizations::new(catalog).update(&ann, id, change).await;
@@ -82,7 +82,7 @@ async fn only_administrators_change_settings(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let bob = actor(&env.user("bob").await);
     let change = OrganizationChange {
-        name: Some("Bob's".to_owned()),
+        name: Patch::Value("Bob's".to_owned()),
         ..OrganizationChange::default()
     };
     let refused = Organizations::new(&env.catalog).update(&bob, env.organization, change.clone());

@@ -1,7 +1,7 @@
 //! Project keys: creation, choice, rotation, revocation, and the counter for caches.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, Catalog, ChangeError, Project, ProjectKeys};
+use millrace_catalog::{Actor, Catalog, ChangeError, Patch, Project, ProjectKeys};
 use millrace_organizations::{
     NewProject, Organizations, ProjectChange, ProjectKeyChanges, Projects,
 };
@@ -147,7 +147,7 @@ async fn every_change_increments_the_counter(database: TestDatabase) {
             ),
             "anonymize" => {
                 let anonymize = ProjectChange {
-                    anonymize_ips: Some(true),
+                    anonymize_ips: Patch::Value(true),
                     ..ProjectChange::default()
                 };
                 projects

@@ -1,7 +1,7 @@
 //! Projects: settings, lists, deletion.
 
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{Activity, Actor, PageRequest, Project, ProjectKeys};
+use millrace_catalog::{Activity, Actor, PageRequest, Patch, Project, ProjectKeys};
 use millrace_organizations::testing::set_features;
 use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, blame, field};
 use millrace_organizations::{
@@ -33,15 +33,15 @@ async fn settings_change_one_by_one(database: TestDatabase) {
     let (ann, id) = (env.owner.clone(), ProjectId(before.id));
     let table = [
         ProjectChange {
-            name: Some(" Shop ".to_owned()),
+            name: Patch::Value(" Shop ".to_owned()),
             ..ProjectChange::default()
         },
         ProjectChange {
-            timezone: Some("europe/berlin".to_owned()),
+            timezone: Patch::Value("europe/berlin".to_owned()),
             ..ProjectChange::default()
         },
         ProjectChange {
-            anonymize_ips: Some(true),
+            anonymize_ips: Patch::Value(true),
             ..ProjectChange::default()
         },
     ];
@@ -80,19 +80,26 @@ async fn malformed_settings_are_refused(database: TestDatabase) {
     ];
     for (name, timezone, expected) in table {
         let change = ProjectChange {
-            name: name.map(str::to_owned),
-            timezone: timezone.map(str::to_owned),
-            anonymize_ips: None,
+            name: name.map(str::to_owned).into(),
+            timezone: timezone.map(str::to_owned).into(),
+            anonymize_ips: Patch::Absent,
         };
         let refused = Projects::new(&env.catalog).update(&env.owner, env.organization, id, change);
         assert_eq!(blame(refused.await), expected);
     }
     let mut new = NewProject::named("A");
-    new.timezone = "Nowhere".to_owned();
+    new.timezone = Patch::Value("Nowhere".to_owned());
     let refused = Projects::new(&env.catalog)
         .create(&env.owner, env.organization, new)
         .await;
     assert_eq!(blame(refused), field("invalid_input", "timezone"));
+}
+
+#[test]
+fn a_body_chooses_no_key() {
+    let body = serde_json::json!({ "name": "A", "key": "chosen", "api_token": "chosen" });
+    let new: NewProject = serde_json::from_value(body).unwrap();
+    assert_eq!((new.name.as_str(), new.key), ("A", None));
 }
 
 async fn another_organizations_project_is_not_found(database: TestDatabase) {

@@ -3,9 +3,10 @@
 //! The schemas for creating an export, for changing one, and of responses differ in required
 //! fields, nullable fields and secrets.
 
-use crate::control_characters::{ANY, TEXT};
+use crate::control_characters::TEXT;
 use crate::schema::CHECKED_LATER;
 use millrace_catalog::DestinationType;
+use millrace_catalog::text::ANY;
 use millrace_exports::{
     DestinationField, DestinationSpec, FILE_FORMATS, FieldKind, NeededWhen, Sample,
 };

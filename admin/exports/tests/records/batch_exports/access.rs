@@ -2,7 +2,7 @@
 
 use super::{TestEnv, new_export};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, BatchExport, ChangeError, UtcTime};
+use millrace_catalog::{Actor, BatchExport, ChangeError, Patch, UtcTime};
 use millrace_exports::{
     BackfillRange, Backfills, BatchExportChange, BatchExports, ExportRuns, ExportWriter, NewRun,
 };
@@ -104,7 +104,7 @@ async fn an_actor_whose_access_ended_meanwhile_cannot_write_exports(database: Te
     all_pass(&env, &actor(&mia)).await;
 
     let off = OrganizationChange {
-        members_can_write_pipelines: Some(false),
+        members_can_write_pipelines: Patch::Value(false),
         ..OrganizationChange::default()
     };
     let changed = Organizations::new(catalog).update(owner, organization_id, off);
@@ -113,7 +113,7 @@ async fn an_actor_whose_access_ended_meanwhile_cannot_write_exports(database: Te
     all_pass(&env, owner).await;
 
     let on = OrganizationChange {
-        members_can_write_pipelines: Some(true),
+        members_can_write_pipelines: Patch::Value(true),
         ..OrganizationChange::default()
     };
     let changed = Organizations::new(catalog).update(owner, organization_id, on);

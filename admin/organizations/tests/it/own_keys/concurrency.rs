@@ -1,8 +1,8 @@
 //! Limits and revocations under concurrent changes.
 
 use super::{in_days, made, new_key};
-use millrace_catalog::Actor;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Actor, Patch};
 use millrace_organizations::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv, blame};
 use millrace_organizations::{NewOwnKey, OwnKeyChange, PersonalKeys};
 
@@ -62,7 +62,7 @@ async fn an_expired_key_is_revived_only_below_the_limit(database: TestDatabase) 
         made(&env, &ann, new_key(&["role:read"])).await;
     }
     let for_ever = OwnKeyChange {
-        expires_at: Some(None),
+        expires_at: Patch::Value(None),
         ..OwnKeyChange::default()
     };
     let refused = PersonalKeys::new(&env.catalog).update_own(&ann, brief, for_ever.clone());
@@ -97,7 +97,7 @@ async fn a_revoked_key_stays_revoked_whatever_changes_it_meanwhile(database: Tes
             loop {
                 turn += 1;
                 let change = OwnKeyChange {
-                    label: Some(format!("{turn}")),
+                    label: Patch::Value(format!("{turn}")),
                     ..OwnKeyChange::default()
                 };
                 if PersonalKeys::new(&catalog)

@@ -1,8 +1,8 @@
 //! Constraints of a key on the keys that it creates and changes.
 
 use super::{in_days, made, new_key, works};
-use millrace_catalog::Scopes;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Patch, Scopes};
 use millrace_organizations::testing::test_env::{TestEnv, actor, blame, field};
 use millrace_organizations::{NewOwnKey, Organizations, OwnKeyChange, PersonalKeys};
 use uuid::Uuid;
@@ -73,11 +73,11 @@ async fn a_key_changes_only_keys_that_fit_within_itself(database: TestDatabase) 
         .await;
     let weak_caller = weak_caller.unwrap().unwrap();
     let rename = OwnKeyChange {
-        label: Some("Mine".to_owned()),
+        label: Patch::Value("Mine".to_owned()),
         ..OwnKeyChange::default()
     };
     let grow = OwnKeyChange {
-        scopes: Some(Scopes::all()),
+        scopes: Patch::Value(vec!["*".to_owned()]),
         ..OwnKeyChange::default()
     };
     let (strong_id, weak_id) = (strong.record.id, weak.record.id);
@@ -126,7 +126,7 @@ async fn the_api_creates_no_operator_keys(database: TestDatabase) {
             .await;
         assert_eq!(blame(refused).0, "permission_denied");
         let grow = OwnKeyChange {
-            scopes: Some(Scopes::parse(["operator", "*"]).unwrap()),
+            scopes: Patch::Value(vec!["operator".to_owned(), "*".to_owned()]),
             ..OwnKeyChange::default()
         };
         let refused = PersonalKeys::new(&env.catalog)

@@ -4,7 +4,7 @@ mod concurrency;
 mod constraints;
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, ActivityScope, OrganizationIds, Scopes, UtcTime};
+use millrace_catalog::{Activity, ActivityScope, OrganizationIds, Patch, Scopes, UtcTime};
 use millrace_organizations::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv, blame, field};
 use millrace_organizations::{
     Caller, CreatedPersonalKey, NewOwnKey, Organizations, OwnKeyChange, PersonalKeys,
@@ -21,7 +21,7 @@ on_both!(
 fn new_key(scopes: &[&str]) -> NewOwnKey {
     NewOwnKey {
         label: "Made by a key".to_owned(),
-        scopes: Scopes::parse(scopes).unwrap(),
+        scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         expires_at: None,
         scoped_organizations: None,
     }
@@ -82,10 +82,10 @@ async fn a_key_is_changed_field_by_field(database: TestDatabase) {
     let ann = env.caller(&env.ann).await;
     let before = made(&env, &ann, new_key(&["role:read"])).await.record;
     let change = OwnKeyChange {
-        label: Some(" CI ".to_owned()),
-        scopes: Some(Scopes::parse(["plugin:write"]).unwrap()),
-        expires_at: Some(Some(in_days(1))),
-        scoped_organizations: Some(Some(vec![env.organization, env.organization])),
+        label: Patch::Value(" CI ".to_owned()),
+        scopes: Patch::Value(vec!["plugin:write".to_owned()]),
+        expires_at: Patch::Value(Some(in_days(1))),
+        scoped_organizations: Patch::Value(Some(vec![env.organization, env.organization])),
     };
     let changed = PersonalKeys::new(&env.catalog)
         .update_own(&ann, before.id, change)
@@ -103,8 +103,8 @@ async fn a_key_is_changed_field_by_field(database: TestDatabase) {
     );
     assert_eq!(entry.detail.changes.len(), 4);
     let back = OwnKeyChange {
-        expires_at: Some(None),
-        scoped_organizations: Some(Some(Vec::new())),
+        expires_at: Patch::Value(None),
+        scoped_organizations: Patch::Value(Some(Vec::new())),
         ..OwnKeyChange::default()
     };
     let changed = PersonalKeys::new(&env.catalog)
@@ -117,7 +117,7 @@ async fn a_key_is_changed_field_by_field(database: TestDatabase) {
     );
     for (label, code) in [("", "blank"), (&*"x".repeat(41), "max_length")] {
         let change = OwnKeyChange {
-            label: Some(label.to_owned()),
+            label: Patch::Value(label.to_owned()),
             ..OwnKeyChange::default()
         };
         let refused = PersonalKeys::new(&env.catalog)
@@ -126,7 +126,7 @@ async fn a_key_is_changed_field_by_field(database: TestDatabase) {
         assert_eq!(blame(refused), field(code, "label"));
     }
     let change = OwnKeyChange {
-        expires_at: Some(Some(in_days(0))),
+        expires_at: Patch::Value(Some(in_days(0))),
         ..OwnKeyChange::default()
     };
     let refused = PersonalKeys::new(&env.catalog)
@@ -198,7 +198,7 @@ async fn logs_tell_no_organization_of_another_one_of_a_key(database: TestDatabas
     };
     let id = made(&env, &ann, both).await.record.id;
     let narrow = OwnKeyChange {
-        scoped_organizations: Some(Some(vec![second])),
+        scoped_organizations: Patch::Value(Some(vec![second])),
         ..OwnKeyChange::default()
     };
     PersonalKeys::new(&env.catalog)

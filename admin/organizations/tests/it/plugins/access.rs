@@ -2,7 +2,7 @@
 
 use super::{code_of, create, files, named, plugins, writer_in};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, ChangeError};
+use millrace_catalog::{Actor, ChangeError, Patch};
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::testing::set_features;
 use millrace_organizations::testing::test_env::actor;
@@ -64,7 +64,7 @@ async fn a_writer_who_lost_access_meanwhile_is_refused(database: TestDatabase) {
     }
 
     let off = OrganizationChange {
-        members_can_write_pipelines: Some(false),
+        members_can_write_pipelines: Patch::Value(false),
         ..OrganizationChange::default()
     };
     let changed = Organizations::new(catalog).update(&fixture.actor, organization_id, off);
@@ -97,7 +97,7 @@ async fn a_writer_who_lost_access_meanwhile_is_refused(database: TestDatabase) {
 /// Fields that make a plugin a destination or a transformation.
 fn can(method: &str) -> PluginFields {
     PluginFields {
-        capabilities: Some(json!({ "methods": [method] })),
+        capabilities: Patch::Value(json!({ "methods": [method] })),
         ..PluginFields::default()
     }
 }
@@ -142,7 +142,7 @@ async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_tra
         ..writer_in(&fixture, family)
     };
     let of_before = PluginFields {
-        is_global: Some(true),
+        is_global: Patch::Value(true),
         ..can("onEvent")
     };
     let before = plugins(catalog).create(writer(PluginFamily::Plugins), made_of(of_before));
@@ -174,7 +174,7 @@ async fn without_the_feature_no_family_creates_or_changes_a_destination_or_a_tra
     let looked = plugins(catalog).set_latest_tag(everywhere, before, tag);
     looked.await.unwrap();
     let local = PluginFields {
-        is_global: Some(false),
+        is_global: Patch::Value(false),
         ..PluginFields::default()
     };
     let withdrawn = plugins(catalog).update(everywhere, before, local).await;

@@ -1,8 +1,8 @@
 //! Limits of plugins, which are checked before a database is used.
 
 use super::{code_of, create, files, plugins, writer_in};
-use millrace_catalog::CatalogLimits;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{CatalogLimits, Patch};
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::{
     FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFamily, PluginFields,
@@ -30,8 +30,8 @@ async fn free_form_fields_have_a_common_limit(database: TestDatabase) {
     let (catalog, writer) = (&fixture.catalog, writer_in(&fixture, PluginFamily::Plugins));
     let half = list(LIST_BYTES_MAX / 2);
     let fields = |metrics: &Value| PluginFields {
-        metrics: Some(Some(metrics.clone())),
-        public_jobs: Some(Some(half.clone())),
+        metrics: Patch::Value(Some(metrics.clone())),
+        public_jobs: Patch::Value(Some(half.clone())),
         ..PluginFields::default()
     };
     let more = list(LIST_BYTES_MAX / 2 + 1);
@@ -96,35 +96,35 @@ fn fields(text: &str, value: &Value) -> [(&'static str, PluginFields); 5] {
         (
             "description",
             PluginFields {
-                description: Some(Some(text.to_owned())),
+                description: Patch::Value(Some(text.to_owned())),
                 ..none()
             },
         ),
         (
             "config_schema",
             PluginFields {
-                config_schema: Some(value.clone()),
+                config_schema: Patch::Value(value.clone()),
                 ..none()
             },
         ),
         (
             "capabilities",
             PluginFields {
-                capabilities: Some(value.clone()),
+                capabilities: Patch::Value(value.clone()),
                 ..none()
             },
         ),
         (
             "metrics",
             PluginFields {
-                metrics: Some(Some(value.clone())),
+                metrics: Patch::Value(Some(value.clone())),
                 ..none()
             },
         ),
         (
             "public_jobs",
             PluginFields {
-                public_jobs: Some(Some(value.clone())),
+                public_jobs: Patch::Value(Some(value.clone())),
                 ..none()
             },
         ),

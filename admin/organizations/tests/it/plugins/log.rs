@@ -2,7 +2,7 @@
 
 use super::{create, files, named, plugins, writer_in};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, ActivityScope};
+use millrace_catalog::{Activity, ActivityScope, Patch};
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::{FileChange, NewPlugin, PLUGIN_FILES_MAX, PluginFamily, PluginFields};
 use serde_json::json;
@@ -100,8 +100,8 @@ async fn long_values_are_logged_with_their_beginnings_only(database: TestDatabas
     // Both values begin alike, and differ all the same.
     for end in ["", "y"] {
         let fields = PluginFields {
-            description: Some(Some(format!("{long}{end}"))),
-            metrics: Some(Some(json!([long, end]))),
+            description: Patch::Value(Some(format!("{long}{end}"))),
+            metrics: Patch::Value(Some(json!([long, end]))),
             ..PluginFields::default()
         };
         plugins(catalog).update(writer, id, fields).await.unwrap();

@@ -10,7 +10,7 @@ mod source;
 mod uses;
 mod withdrawn;
 
-use millrace_catalog::{Actor, Catalog, ChangeError};
+use millrace_catalog::{Actor, Catalog, ChangeError, Patch};
 use millrace_organizations::testing::SourcesInProcess;
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::{
@@ -44,7 +44,7 @@ fn foreign(fixture: &Fixture) -> PluginWriter<'_> {
 
 fn named(name: &str) -> NewPlugin {
     let fields = PluginFields {
-        name: Some(Some(name.to_owned())),
+        name: Patch::Value(Some(name.to_owned())),
         ..PluginFields::default()
     };
     NewPlugin {

@@ -1,8 +1,8 @@
 //! Plugins in their families and organizations.
 
 use super::{code_of, create, foreign, named, plugins, writer_in};
-use millrace_catalog::PageRequest;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{PageRequest, Patch};
 use millrace_organizations::testing::fixture::{ALL, Fixture};
 use millrace_organizations::{NewPlugin, PluginFamily, PluginFields, PluginWriter};
 use serde_json::json;
@@ -42,7 +42,7 @@ async fn a_plugin_is_listed_in_the_families_of_its_capabilities(database: TestDa
     }
     let mut new = named("both");
     let capabilities = json!({"methods": ["processEvent", "onEvent"]});
-    new.fields.capabilities = Some(capabilities.clone());
+    new.fields.capabilities = Patch::Value(capabilities.clone());
     let both = plugins(&fixture.catalog)
         .create(writer_in(&fixture, PluginFamily::Plugins), new)
         .await
@@ -63,7 +63,7 @@ async fn a_plugin_is_listed_in_the_families_of_its_capabilities(database: TestDa
     }
     // A change may take a plugin out of its family; the plugin is returned all the same.
     let fields = PluginFields {
-        capabilities: Some(json!({"methods": ["onEvent"]})),
+        capabilities: Patch::Value(json!({"methods": ["onEvent"]})),
         ..PluginFields::default()
     };
     let writer = writer_in(&fixture, PluginFamily::Transformations);
@@ -149,7 +149,7 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
         ..foreign(&fixture)
     };
     let mut new = named("For all");
-    new.fields.is_global = Some(true);
+    new.fields.is_global = Patch::Value(true);
     let error = plugins
         .create(foreign(&fixture), new.clone())
         .await
@@ -160,7 +160,7 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
 
     let rename = named("Renamed").fields;
     let local = PluginFields {
-        is_global: Some(false),
+        is_global: Patch::Value(false),
         ..PluginFields::default()
     };
     let mine = PluginWriter {
@@ -198,7 +198,7 @@ async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: Te
 async fn errors_name_the_field_at_fault(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let catalog = &fixture.catalog;
-    let long = |chars: usize| Some(Some("ü".repeat(chars)));
+    let long = |chars: usize| Patch::Value(Some("ü".repeat(chars)));
     let with = |fields: PluginFields| NewPlugin {
         fields,
         ..NewPlugin::default()

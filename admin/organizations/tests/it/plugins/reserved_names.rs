@@ -2,7 +2,7 @@
 
 use super::{create, named, plugins, writer_in};
 use millrace_catalog::testing::{TestDatabase, nested_markers};
-use millrace_catalog::{ActivityScope, PageRequest};
+use millrace_catalog::{ActivityScope, PageRequest, Patch};
 use millrace_organizations::PluginFamily;
 use millrace_organizations::testing::fixture::Fixture;
 use serde_json::json;
@@ -24,7 +24,7 @@ async fn reserved_names_in_rows_of_plugins_are_left_out(database: TestDatabase) 
     let made = plugins(catalog)
         .update(writer, id, {
             let mut fields = named("A").fields;
-            fields.capabilities = Some(json!({"methods": ["onEvent"]}));
+            fields.capabilities = Patch::Value(json!({"methods": ["onEvent"]}));
             fields
         })
         .await;

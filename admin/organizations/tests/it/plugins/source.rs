@@ -1,8 +1,8 @@
 //! Source of a plugin: capabilities, releases and files.
 
 use super::{code_of, create, files, plugins, writer_in};
-use millrace_catalog::PluginType;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Patch, PluginType};
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::{NewPlugin, PluginFamily, PluginFields, PluginRelease, PluginWriter};
 use serde_json::json;
@@ -59,7 +59,7 @@ async fn the_source_determines_the_capabilities(database: TestDatabase) {
     assert_eq!(read, written);
 
     let said = PluginFields {
-        capabilities: Some(json!({"methods": ["onEvent"]})),
+        capabilities: Patch::Value(json!({"methods": ["onEvent"]})),
         ..none()
     };
     let changed = plugins.update(writer, id, said.clone()).await.unwrap();
@@ -101,8 +101,8 @@ async fn releases_are_installed_and_upgraded(database: TestDatabase) {
     let writer = writer_in(&fixture, PluginFamily::Plugins);
     let new = NewPlugin {
         fields: PluginFields {
-            plugin_type: Some(Some(PluginType::Repository)),
-            name: Some(Some("Mine".to_owned())),
+            plugin_type: Patch::Value(Some(PluginType::Repository)),
+            name: Patch::Value(Some("Mine".to_owned())),
             ..PluginFields::default()
         },
         url: Some("https://plugins.example/filter".to_owned()),

@@ -2,7 +2,7 @@
 
 use super::{code_of, create, files, foreign, named, plugins, writer_in};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{ChangeError, Cleanup, ProjectId};
+use millrace_catalog::{ChangeError, Cleanup, Patch, ProjectId};
 use millrace_organizations::testing::fixture::{ALL, Fixture};
 use millrace_organizations::testing::set_features;
 use millrace_organizations::{Organizations, PluginFamily, PluginFields, PluginWriter};
@@ -70,7 +70,7 @@ fn operator(fixture: &Fixture) -> PluginWriter<'_> {
 /// Plugin of the other organization that all see; one of the destinations or none.
 async fn global(fixture: &Fixture, name: &str, family: PluginFamily) -> i64 {
     let mut new = named(name);
-    new.fields.is_global = Some(true);
+    new.fields.is_global = Patch::Value(true);
     let writer = PluginWriter {
         family,
         ..operator(fixture)
@@ -81,7 +81,7 @@ async fn global(fixture: &Fixture, name: &str, family: PluginFamily) -> i64 {
 
 fn local() -> PluginFields {
     PluginFields {
-        is_global: Some(false),
+        is_global: Patch::Value(false),
         ..PluginFields::default()
     }
 }
@@ -189,7 +189,7 @@ async fn a_secret_stays_secret_whatever_the_schema_becomes(database: TestDatabas
     let writer = writer_in(&fixture, PluginFamily::Destinations);
     let id = create(writer, &fixture, "Used").await.plugin.id;
     let schema = |schema: Value| PluginFields {
-        config_schema: Some(schema),
+        config_schema: Patch::Value(schema),
         ..PluginFields::default()
     };
     let secret = json!([{"key": "token", "secret": true}, {"key": "url"}]);
@@ -229,7 +229,7 @@ async fn all_values_from_older_schemas_count_as_secrets(database: TestDatabase) 
     let writer = writer_in(&fixture, PluginFamily::Destinations);
     let id = create(writer, &fixture, "Used").await.plugin.id;
     let fields = PluginFields {
-        config_schema: Some(json!([{"key": "key"}])),
+        config_schema: Patch::Value(json!([{"key": "key"}])),
         ..PluginFields::default()
     };
     let changed = plugins(&fixture.catalog).update(writer, id, fields);

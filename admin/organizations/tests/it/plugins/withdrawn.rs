@@ -3,7 +3,7 @@
 use super::{COMMAND_LINE, code_of, create, files, foreign, named, plugins, writer_in};
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, Catalog, ChangeError, Cleanup, PageRequest, ProjectId,
+    Activity, ActivityScope, Actor, Catalog, ChangeError, Cleanup, PageRequest, Patch, ProjectId,
 };
 use millrace_organizations::testing::fixture::Fixture;
 use millrace_organizations::{
@@ -31,7 +31,7 @@ const PIECE: u64 = 250;
 
 fn global_is(is_global: bool) -> PluginFields {
     PluginFields {
-        is_global: Some(is_global),
+        is_global: Patch::Value(is_global),
         ..PluginFields::default()
     }
 }
@@ -46,7 +46,7 @@ fn operator(fixture: &Fixture) -> PluginWriter<'_> {
 
 async fn global(fixture: &Fixture, name: &str) -> i64 {
     let mut new = named(name);
-    new.fields.is_global = Some(true);
+    new.fields.is_global = Patch::Value(true);
     let made = plugins(&fixture.catalog).create(operator(fixture), new);
     made.await.unwrap().plugin.id
 }

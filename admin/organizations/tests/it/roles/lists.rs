@@ -3,7 +3,7 @@
 use super::role;
 use millrace_catalog::testing::lists::add_members;
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
-use millrace_catalog::{FlagsAccess, PageRequest};
+use millrace_catalog::{FlagsAccess, PageRequest, Patch};
 use millrace_organizations::testing::test_env::{FIRST, TestEnv};
 use millrace_organizations::{NewRole, RoleChange, RoleFilter, RoleMember, Roles};
 
@@ -19,7 +19,7 @@ async fn roles_are_filtered_by_their_fields(database: TestDatabase) {
     let first = role(&env, "First").await;
     role(&env, "Second").await;
     let view = RoleChange {
-        feature_flags_access_level: Some(FlagsAccess::View),
+        feature_flags_access_level: Patch::Value(FlagsAccess::View),
         ..RoleChange::default()
     };
     Roles::new(catalog)

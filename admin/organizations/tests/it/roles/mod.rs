@@ -6,7 +6,7 @@ mod members;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, Role, User,
+    Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, Patch, Role, User,
 };
 use millrace_organizations::testing::test_env::{FIRST, TestEnv, blame, field};
 use millrace_organizations::{NewRole, Organizations, RoleChange, RoleFilter, RoleMember, Roles};
@@ -53,7 +53,7 @@ async fn holders(env: &TestEnv, role: &Role) -> Vec<String> {
 
 fn rename(name: &str) -> RoleChange {
     RoleChange {
-        name: Some(name.to_owned()),
+        name: Patch::Value(name.to_owned()),
         ..RoleChange::default()
     }
 }
@@ -62,7 +62,7 @@ async fn a_role_is_made_and_read(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let (catalog, here) = (&env.catalog, env.organization);
     let new = NewRole {
-        feature_flags_access_level: FlagsAccess::View,
+        feature_flags_access_level: Patch::Value(FlagsAccess::View),
         ..NewRole::named(" Engineers ")
     };
     let made = Roles::new(catalog)
@@ -142,8 +142,8 @@ async fn changes_of_roles_are_logged_and_unchanged_values_are_not(database: Test
     let (catalog, owner, here) = (&env.catalog, &env.owner, env.organization);
     let made = role(&env, "Engineers").await;
     let change = RoleChange {
-        name: Some("Makers".to_owned()),
-        feature_flags_access_level: Some(FlagsAccess::View),
+        name: Patch::Value("Makers".to_owned()),
+        feature_flags_access_level: Patch::Value(FlagsAccess::View),
     };
     for _ in 0..2 {
         let changed = Roles::new(catalog)

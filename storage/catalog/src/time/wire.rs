@@ -1,37 +1,25 @@
-//! Wire type of instants.
+//! Instants on the wire: any offset is accepted, times without one are refused; UTC is written, with
+//! microseconds only if there are any.
 
-use millrace_catalog::UtcTime;
+use super::UtcTime;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
 
-/// An instant in ISO 8601. Accepts any offset, refuses times without one; writes UTC, with
-/// microseconds only if there are any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Timestamp(pub(crate) UtcTime);
-
-impl From<UtcTime> for Timestamp {
-    fn from(at: UtcTime) -> Self {
-        Self(at)
-    }
-}
-
-impl Serialize for Timestamp {
+impl Serialize for UtcTime {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Timestamp {
+impl<'de> Deserialize<'de> for UtcTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<'de, str>::deserialize(deserializer)?;
-        UtcTime::parse(&text)
-            .map(Self)
-            .ok_or_else(|| de::Error::custom("not a time with a zone in ISO 8601"))
+        Self::parse(&text).ok_or_else(|| de::Error::custom("not a time with a zone in ISO 8601"))
     }
 }
 
-impl JsonSchema for Timestamp {
+impl JsonSchema for UtcTime {
     fn inline_schema() -> bool {
         true
     }
@@ -71,8 +59,8 @@ mod tests {
             ("", None),
         ];
         for (text, expected) in table {
-            let written =
-                UtcTime::parse(text).map(|at| serde_json::to_value(Timestamp(at)).unwrap());
+            let read = serde_json::from_value::<UtcTime>(text.into()).ok();
+            let written = read.map(|at| serde_json::to_value(at).unwrap());
             assert_eq!(
                 written.as_ref().and_then(|at| at.as_str()),
                 expected,

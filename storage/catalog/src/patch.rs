@@ -7,9 +7,10 @@ use std::borrow::Cow;
 /// A field that a request may leave out. `Patch<T>` refuses null, `Patch<Option<T>>` takes it as
 /// a value, so that "leave it" and "make it null" are distinct.
 ///
-/// Structs of such fields carry `#[serde(default)]`, which makes all of them optional.
+/// Structs of such fields carry `#[serde(default)]`, which makes all of them optional. The type is
+/// not `Serialize`, so that no schema names a default for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Patch<T> {
+pub enum Patch<T> {
     /// Not sent: the field keeps its value.
     #[default]
     Absent,
@@ -19,11 +20,55 @@ pub(crate) enum Patch<T> {
 
 impl<T> Patch<T> {
     /// Value that was sent, if any.
-    pub(crate) fn sent(self) -> Option<T> {
+    #[must_use]
+    pub fn sent(self) -> Option<T> {
         match self {
             Self::Absent => None,
             Self::Value(value) => Some(value),
         }
+    }
+
+    /// Reference to the value that was sent, if any.
+    #[must_use]
+    pub fn as_sent(&self) -> Option<&T> {
+        match self {
+            Self::Absent => None,
+            Self::Value(value) => Some(value),
+        }
+    }
+
+    /// Converts the value that was sent, if any.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Patch<U> {
+        match self {
+            Self::Absent => Patch::Absent,
+            Self::Value(value) => Patch::Value(convert(value)),
+        }
+    }
+
+    /// Writes the value that was sent, if any, to a field.
+    pub fn apply_to(self, field: &mut T) {
+        if let Self::Value(value) = self {
+            *field = value;
+        }
+    }
+
+    /// Validates the value that was sent, if any.
+    ///
+    /// # Errors
+    ///
+    /// That of `check`.
+    pub fn checked<E>(self, check: impl FnOnce(T) -> Result<T, E>) -> Result<Self, E> {
+        match self {
+            Self::Absent => Ok(Self::Absent),
+            Self::Value(value) => check(value).map(Self::Value),
+        }
+    }
+}
+
+/// `None` is a field that was not sent.
+impl<T> From<Option<T>> for Patch<T> {
+    fn from(sent: Option<T>) -> Self {
+        sent.map_or(Self::Absent, Self::Value)
     }
 }
 
@@ -76,6 +121,28 @@ mod tests {
             Some(Some("a".to_owned()))
         );
         assert!(read(r#"{"name": null}"#).is_err());
+    }
+
+    #[test]
+    fn only_a_sent_value_is_checked_and_written() {
+        let short = |text: String| match text.len() {
+            0..=4 => Ok(text.to_uppercase()),
+            _ => Err("too long"),
+        };
+        let table = [
+            (None, Ok("was")),
+            (Some("new"), Ok("NEW")),
+            (Some("too new"), Err("too long")),
+        ];
+        for (sent, expected) in table {
+            let sent = Patch::from(sent.map(str::to_owned));
+            let written = sent.checked(short).map(|sent| {
+                let mut field = "was".to_owned();
+                sent.apply_to(&mut field);
+                field
+            });
+            assert_eq!(written.as_deref().map_err(|error| *error), expected);
+        }
     }
 
     #[test]
