@@ -65,7 +65,7 @@ pub(super) fn exports_of(source: &str) -> (Exports, Option<SyntaxError>) {
 }
 
 /// Returns true if a text has no syntax error in a language with tags.
-pub(super) fn is_with_tags(source: &str) -> bool {
+pub(super) fn is_tsx(source: &str) -> bool {
     let tree = parse(source, &tree_sitter_typescript::LANGUAGE_TSX.into());
     tree.is_some_and(|tree| !tree.root_node().has_error())
 }

@@ -1,8 +1,8 @@
 //! Reads a plugin's capabilities from its source; the code never runs.
 //!
-//! The parser is C code and the source a customer's: ambiguous text overflows its stack, which ends
-//! the process, and nothing can catch that. So this is a crate of its own that no part of a server
-//! may use (`deny.toml`): `millrace plugin-source`, a process with limits, has it to itself.
+//! The parser is C code, and the source comes from a customer: ambiguous source can overflow the
+//! parser's stack, which ends the process and cannot be caught. So this is a crate of its own,
+//! which only `millrace plugin-source`, a process with limits, may call (`deny.toml`).
 //!
 //! The capabilities follow from the names that the main file exports.
 
@@ -13,7 +13,7 @@ mod syntax_error;
 
 pub use syntax_error::SyntaxError;
 
-use exports::{exports_of, is_with_tags};
+use exports::{exports_of, is_tsx};
 use serde::Serialize;
 
 /// Functions that the platform calls; other exports are ignored.
@@ -61,7 +61,7 @@ pub fn capabilities_of(source: &str) -> Result<Capabilities, SyntaxError> {
         scheduled_tasks: among(&SCHEDULED_TASKS),
     };
     match syntax_error {
-        Some(syntax_error) if found == Capabilities::default() && !is_with_tags(source) => {
+        Some(syntax_error) if found == Capabilities::default() && !is_tsx(source) => {
             Err(syntax_error)
         }
         _ => Ok(found),

@@ -152,7 +152,7 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
     let rejected: u64 = sum.rejected.values().sum();
     let snapshot = stats.snapshot();
     if sum.records == 0 && outcome.stop.is_some() {
-        // The reason of the stop is all there is to report.
+        // Nothing to summarize: `exit_result` reports the reason of the stop.
         return;
     }
     let generated = match sum.generated.total() {
@@ -160,7 +160,7 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
         count => format!(" (and {count} that the mapping created from them)"),
     };
     output::print(&format!(
-        "{}: {} accepted{generated}, {} skipped, {} rejected. This time {} in {:.1} s.",
+        "{}: {} accepted{generated}, {} skipped, {} rejected. This run: {} in {:.1} s.",
         counted(sum.records, "record"),
         counted(sum.accepted.total(), "event"),
         counted(sum.skipped, "record"),
@@ -202,7 +202,7 @@ fn exit_result(outcome: &Outcome, invocation: &Invocation) -> anyhow::Result<()>
         if stop.code == VOLUME_EXCEEDED {
             bail!(
                 "the import stopped ({}): {}\nThe operator approves more with:\n  {} --project-id PROJECT_ID --total-events N \
-                 --events-per-minute N\nThen go on where it stopped with:\n  {}",
+                 --events-per-minute N\nThen continue where it stopped with:\n  {}",
                 stop.code,
                 stop.message,
                 invocation.command("migrations approve", &[]),

@@ -60,11 +60,12 @@ pub struct Report {
     pub verification: Option<VerifyReport>,
     /// Outcomes of all attempts.
     pub outcomes: Outcomes,
-    /// Selected tasks without a processed request.
+    /// Missing proofs of the selected tasks: none of the expected outcomes was seen.
     pub unproved: Vec<String>,
     /// Operations of the API with their response times, slowest first.
     pub dearest: Vec<(String, OperationTimes)>,
-    /// Bodies that took longest for their bytes, dearest first, without a key and with one.
+    /// Bodies with the longest response time per byte, sent without a key and with one; for each
+    /// sender the longest first.
     pub dearest_bodies: Vec<DearBody>,
     /// Number of violations.
     pub wrong: u64,
@@ -103,7 +104,7 @@ impl Report {
         (self.wrong, self.wrongs) = (wrongs.count, wrongs.examples);
     }
 
-    /// Tasks that were not processed, and services that were not given, so far.
+    /// Missing proofs, and kinds of service that the good tenant never got under attack, so far.
     pub(super) fn missing(&self) -> Vec<String> {
         let unserved = self.unserved().into_iter().map(str::to_owned);
         self.unproved.iter().cloned().chain(unserved).collect()
@@ -116,8 +117,9 @@ impl Report {
         most.max().unwrap_or_default()
     }
 
-    /// Returns true if nothing is wrong, at whatever speed: no violation, every event stored once,
-    /// memory below its limit, the good tenant served under attack, and every attack carried out.
+    /// Returns true if the run was correct, whatever its speed: no violation, every event stored
+    /// once, memory below its limit, the good tenant served under attack, and every attack carried
+    /// out.
     #[must_use]
     pub fn is_right(&self) -> bool {
         let is_stored = self

@@ -1,4 +1,4 @@
-//! Table names, columns and MERGE, and rows as lines for a load job.
+//! Name, schema and MERGE of a table, and its rows as NDJSON for a load job.
 
 use crate::destination::table::row::Cell;
 use crate::destination::table::{Column, ColumnType, Layout};
@@ -27,7 +27,8 @@ fn checked(what: &str, name: &str) -> Result<String, ExportError> {
     if name.chars().all(is_plain) && !name.contains("..") {
         return Ok(name.to_owned());
     }
-    let message = format!("The {what} has letters, digits, dashes and dots only.");
+    let message =
+        format!("The {what} may have only letters, digits and `-_:.`, and no two dots in a row.");
     Err(ExportError::permanent(message))
 }
 
@@ -48,7 +49,7 @@ impl Names {
         })
     }
 
-    /// Reference of a table in jobs.
+    /// `TableReference` of a table in this dataset, for the jobs API.
     pub(super) fn reference(&self, table: &str) -> Value {
         json!({"projectId": self.project, "datasetId": self.dataset, "tableId": table})
     }
@@ -65,7 +66,7 @@ impl Names {
         json!({"fields": columns.chain(ingested).collect::<Vec<_>>()})
     }
 
-    /// Returns true if a column has the type JSON; elements are always a text.
+    /// Returns true if a column has the type JSON; the column `elements` is always a text.
     fn is_json(&self, column: Column) -> bool {
         self.json_type && column.column_type == ColumnType::Json && column.name != "elements"
     }

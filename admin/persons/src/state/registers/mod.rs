@@ -1,14 +1,14 @@
 //! Last-writer-wins registers: properties that remember when they were written, so that events may
 //! arrive in any order.
 //!
-//! A key has the newest of all writes (`$set`, or `$unset`, which leaves a tombstone) and the
-//! oldest `$set_once` that is newer than that write. The value is the write's; where that is a
-//! tombstone or missing, it is the `$set_once`'s. "Newer" is by the events' own time; of two events
-//! at the same microsecond the one with the greater uuid counts as the newer one, so that an event
-//! that is sent again changes nothing.
+//! The register of a key keeps two writes: the newest `$set` or `$unset` (an `$unset` leaves a
+//! tombstone), and the oldest `$set_once` that is newer than it. The key's value is that of the
+//! `$set`; without a `$set`, or after an `$unset`, it is that of the `$set_once`. Writes are
+//! ordered by the time of their event, then by its uuid, so that an event that is sent again
+//! changes nothing.
 //!
-//! A `$set_once` that is passed over because an older one holds is forgotten: an `$unset` that
-//! arrives late, from between the two, leaves the key without a value.
+//! Limitation: a `$set_once` is dropped if an older one is kept. If an `$unset` from between the
+//! two arrives later, it removes the older one, and the key has no value.
 
 mod encoding;
 
@@ -22,6 +22,7 @@ use uuid::Uuid;
 pub(super) struct Stamp {
     /// Microseconds since 1970.
     pub at: i64,
+    /// Uuid of the event.
     pub by: Uuid,
 }
 
@@ -40,7 +41,7 @@ struct Register {
 struct Write {
     at: i64,
     by: Uuid,
-    /// JSON text, which may be `null`; none is a tombstone.
+    /// JSON text, which may be `null`; `None` is a tombstone.
     value: Option<Box<RawValue>>,
 }
 
@@ -120,15 +121,15 @@ impl Registers {
         json
     }
 
-    /// Upper bound of the stored text's length, roughly, in bytes: as if each key was another
-    /// event's.
+    /// Approximate upper bound of the stored text's length in bytes: each key is counted as if a
+    /// different event had written it.
     pub fn bytes(&self) -> usize {
         let keys = self.0.iter();
         keys.map(|(key, register)| key.len() + register.bytes())
             .sum()
     }
 
-    /// Bytes that these grow by with a value of so many bytes under a key, by the same measure.
+    /// Growth of [`Self::bytes`] if `key` gets a value of `value_bytes` bytes; approximate.
     pub fn growth(&self, key: &str, value_bytes: usize) -> usize {
         match self.0.get(key) {
             Some(register) => (80 + value_bytes).saturating_sub(register.bytes()),
@@ -140,22 +141,22 @@ impl Registers {
         self.0.get(key).is_some_and(|it| it.value().is_some())
     }
 
-    /// Applies a `$set`. Answers whether it changed anything, as do the next two.
+    /// Applies a `$set`. Returns true if it changed anything.
     pub fn set(&mut self, key: &str, stamp: Stamp, value: &RawValue) -> bool {
         self.register(key).put(Write::new(stamp, Some(value)))
     }
 
-    /// Applies an `$unset`.
+    /// Applies an `$unset`. Returns true if it changed anything.
     pub fn unset(&mut self, key: &str, stamp: Stamp) -> bool {
         self.register(key).put(Write::new(stamp, None))
     }
 
-    /// Applies a `$set_once`.
+    /// Applies a `$set_once`. Returns true if it changed anything.
     pub fn set_once(&mut self, key: &str, stamp: Stamp, value: &RawValue) -> bool {
         self.register(key).put_once(Write::new(stamp, Some(value)))
     }
 
-    /// Merges another's registers, as if everything had been written here.
+    /// Merges the registers of another person or group, as if all writes had been made here.
     pub fn merge(&mut self, other: Self) {
         for (key, register) in other.0 {
             match self.0.entry(key) {
