@@ -4,7 +4,7 @@
 //! starts the process and lives as long as the supervisor does: the kernel ends a child with the
 //! thread that started it, see [`end_with_parent`].
 
-use std::io::{self, BufRead, BufReader, Read, Write as _};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -14,6 +14,8 @@ use backon::BackoffBuilder as _;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use tokio::sync::watch;
+
+use crate::console::print_line;
 
 /// Line prefix that the child writes to standard output, before its address, when it serves
 /// requests.
@@ -98,9 +100,7 @@ pub struct Supervisor {
 /// Tells the supervisor in the parent process that requests are served. Called by the child's
 /// `on_ready`.
 pub fn announce(address: SocketAddr) {
-    let mut out = io::stdout().lock();
-    // Without a supervisor nobody may read the output, which is no error.
-    let _ = writeln!(out, "{READY}{address}").and_then(|()| out.flush());
+    print_line(&format!("{READY}{address}"));
 }
 
 /// Has the kernel kill this process when the thread that started it ends. `parent` is the expected

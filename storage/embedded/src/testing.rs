@@ -30,13 +30,19 @@ use std::thread;
 use tokio::sync::oneshot;
 
 use crate::supervisor::READY;
-use crate::{EngineOptions, announce, end_with_parent, find_library, run};
+use crate::{
+    ADMIN, EngineOptions, READER, UsersFile, announce, end_with_parent, find_library, print_line,
+    run,
+};
 
 const DATA_DIR: &str = "MILLRACE_TEST_ENGINE_DATA_DIR";
 const LISTEN: &str = "MILLRACE_TEST_ENGINE_LISTEN";
 const MEMORY: &str = "MILLRACE_TEST_ENGINE_MEMORY";
 const SOURCES: &str = "MILLRACE_TEST_ENGINE_SOURCES";
+const NATIVE: &str = "MILLRACE_TEST_ENGINE_NATIVE";
 const PARENT: &str = "MILLRACE_TEST_ENGINE_PARENT";
+/// Password of the users `admin` and `reader`.
+pub const PASSWORD: &str = "a test's other password";
 /// Name of the test that [`engine_process!`](crate::engine_process) defines.
 const PROCESS_TEST: &str = "engine_process";
 
@@ -68,8 +74,25 @@ struct Process {
     stdin: Option<ChildStdin>,
     data_dir: Arc<tempfile::TempDir>,
     address: SocketAddr,
+    settings: ProcessSettings,
+}
+
+/// Settings of an engine, which it keeps over restarts.
+#[derive(Copy, Clone)]
+struct ProcessSettings {
     memory_bytes_max: u64,
     sources: &'static str,
+    native_port: Option<u16>,
+}
+
+impl Default for ProcessSettings {
+    fn default() -> Self {
+        Self {
+            memory_bytes_max: 2 << 30,
+            sources: "",
+            native_port: None,
+        }
+    }
 }
 
 /// Engine shared by the tests of a binary: an external server if one is named, else started once.
@@ -121,36 +144,52 @@ impl TestEngine {
     /// Starts a new engine, with 2 GiB of memory, on a free port and a new directory.
     #[must_use]
     pub fn start() -> Self {
-        Self::start_with_memory(2 << 30)
+        Self::start_with(ProcessSettings::default(), None)
     }
 
     /// Starts a new engine with another memory limit, in bytes.
     #[must_use]
     pub fn start_with_memory(memory_bytes_max: u64) -> Self {
-        Self::start_with(memory_bytes_max, "", None)
+        let settings = ProcessSettings {
+            memory_bytes_max,
+            ..ProcessSettings::default()
+        };
+        Self::start_with(settings, None)
     }
 
     /// Starts a new engine with these sources open, separated by commas.
     #[must_use]
     pub fn start_with_sources(sources: &'static str) -> Self {
-        Self::start_with(2 << 30, sources, None)
+        let settings = ProcessSettings {
+            sources,
+            ..ProcessSettings::default()
+        };
+        Self::start_with(settings, None)
+    }
+
+    /// Starts a new engine that speaks the native protocol, too.
+    #[must_use]
+    pub fn start_with_native() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let native_port = Some(free.local_addr().expect("a bound port").port());
+        drop(free);
+        let settings = ProcessSettings {
+            native_port,
+            ..ProcessSettings::default()
+        };
+        Self::start_with(settings, None)
     }
 
     /// Starts a new engine with `folder` as its process's working directory.
     #[must_use]
     pub fn start_in(folder: &Path) -> Self {
-        Self::start_with(2 << 30, "", Some(folder))
+        Self::start_with(ProcessSettings::default(), Some(folder))
     }
 
-    fn start_with(memory_bytes_max: u64, sources: &'static str, folder: Option<&Path>) -> Self {
+    fn start_with(settings: ProcessSettings, folder: Option<&Path>) -> Self {
         let data_dir = Arc::new(tempfile::tempdir().expect("a temporary directory"));
-        let process = Process::start(
-            data_dir,
-            SocketAddr::from(([127, 0, 0, 1], 0)),
-            memory_bytes_max,
-            sources,
-            folder,
-        );
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let process = Process::start(data_dir, listen, settings, folder);
         let url = format!("http://{}", process.address);
         Self {
             url,
@@ -158,6 +197,31 @@ impl TestEngine {
             password: "test's password".into(),
             process: Some(process),
         }
+    }
+
+    /// The same engine by another user.
+    #[must_use]
+    pub fn by(&self, user: &str, password: &str) -> Self {
+        Self {
+            url: self.url.clone(),
+            user: user.into(),
+            password: password.into(),
+            process: None,
+        }
+    }
+
+    /// Port of the native protocol.
+    #[must_use]
+    pub fn native_port(&self) -> Option<u16> {
+        self.process
+            .as_ref()
+            .and_then(|process| process.settings.native_port)
+    }
+
+    /// Folder of the engine's users; `None` for an external server.
+    #[must_use]
+    pub fn users_dir(&self) -> Option<PathBuf> {
+        self.data_dir().map(users_dir)
     }
 
     /// Process id of the engine; `None` for an external server.
@@ -196,13 +260,8 @@ impl TestEngine {
     /// and directory.
     pub fn restart(&mut self) {
         let old = self.process.take().expect("an engine started by this test");
-        self.process = Some(Process::start(
-            Arc::clone(&old.data_dir),
-            old.address,
-            old.memory_bytes_max,
-            old.sources,
-            None,
-        ));
+        let data_dir = Arc::clone(&old.data_dir);
+        self.process = Some(Process::start(data_dir, old.address, old.settings, None));
     }
 }
 
@@ -212,16 +271,18 @@ impl Process {
     fn start(
         data_dir: Arc<tempfile::TempDir>,
         listen: SocketAddr,
-        memory_bytes_max: u64,
-        sources: &'static str,
+        settings: ProcessSettings,
         folder: Option<&Path>,
     ) -> Self {
-        let mut command = command(data_dir.path(), listen, memory_bytes_max);
+        let mut command = command(data_dir.path(), listen, settings.memory_bytes_max);
         if let Some(folder) = folder {
             command.current_dir(folder);
         }
+        if let Some(port) = settings.native_port {
+            command.env(NATIVE, port.to_string());
+        }
         let mut child = command
-            .env(SOURCES, sources)
+            .env(SOURCES, settings.sources)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -240,8 +301,7 @@ impl Process {
             stdin,
             data_dir,
             address,
-            memory_bytes_max,
-            sources,
+            settings,
         }
     }
 }
@@ -277,52 +337,72 @@ pub fn engine_process() {
     let Some(data_dir) = std::env::var_os(DATA_DIR).map(PathBuf::from) else {
         return;
     };
-    let text = |name| std::env::var(name).expect("set by the harness");
-    let explicit = std::env::var_os("MILLRACE_LIBCHDB").map(PathBuf::from);
-    let options = EngineOptions {
-        library: find_library(explicit.as_deref()).unwrap_or_else(|error| panic!("{error}")),
-        backup_dir: data_dir.join("backups"),
-        data_dir,
-        listen: text(LISTEN).parse().expect("an address"),
-        user: "millrace".into(),
-        password: "test's password".into(),
-        memory_bytes_max: text(MEMORY).parse().expect("a number"),
-        sources: std::env::var(SOURCES)
-            .unwrap_or_default()
-            .split_terminator(',')
-            .map(|name| name.parse().expect("a source"))
-            .collect(),
-    };
     let parent = std::env::var(PARENT)
         .ok()
         .map(|pid| pid.parse().expect("a process id"));
     if let Some(pid) = parent {
         end_with_parent(pid).expect("the parent lives");
     }
+    // Before the engine takes standard input.
+    let gone = parent_gone();
     let ready = |address| {
         // libtest has written the test's name, without a line end.
-        std::io::stdout()
-            .write_all(b"\n")
-            .expect("the parent reads");
+        print_line("");
         announce(address);
     };
     let end = async move {
         match parent {
-            None => parent_gone().await,
+            None => drop(gone.await),
             Some(_) => std::future::pending().await,
         }
     };
-    run(options, ready, end).unwrap_or_else(|error| panic!("{error}"));
-    // Returning to libtest would write the result to a parent that has ended.
-    std::process::exit(0);
+    let Err(error) = run(options(data_dir), ready, end);
+    // Standard output is the engine's, so libtest cannot report this.
+    eprintln!("{error}");
+    std::process::exit(1);
+}
+
+fn options(data_dir: PathBuf) -> EngineOptions {
+    let text = |name| std::env::var(name).expect("set by the harness");
+    let explicit = std::env::var_os("MILLRACE_LIBCHDB").map(PathBuf::from);
+    let users_dir = users_dir(&data_dir);
+    let mut users = UsersFile::load(&users_dir).expect("a file of users");
+    for name in [ADMIN, READER] {
+        users.set_password(name, PASSWORD);
+    }
+    users.store(&users_dir).expect("a writable folder");
+    EngineOptions {
+        library: find_library(explicit.as_deref()).unwrap_or_else(|error| panic!("{error}")),
+        backup_dir: data_dir.join("backups"),
+        data_dir,
+        listen: text(LISTEN).parse().expect("an address"),
+        native_port: std::env::var(NATIVE)
+            .ok()
+            .map(|port| port.parse().expect("a port")),
+        user: "millrace".into(),
+        password: "test's password".into(),
+        networks: Vec::new(),
+        users_dir: Some(users_dir),
+        memory_bytes_max: text(MEMORY).parse().expect("a number"),
+        sources: std::env::var(SOURCES)
+            .unwrap_or_default()
+            .split_terminator(',')
+            .map(|name| name.parse().expect("a source"))
+            .collect(),
+    }
+}
+
+fn users_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("users")
 }
 
 /// Resolves when the parent has closed this process's standard input, on purpose or by ending.
-async fn parent_gone() {
+fn parent_gone() -> oneshot::Receiver<()> {
     let (sender, gone) = oneshot::channel::<()>();
+    let input = rustix::io::dup(std::io::stdin()).expect("standard input");
     thread::spawn(move || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        let _ = std::fs::File::from(input).read_to_end(&mut Vec::new());
         drop(sender);
     });
-    let _ = gone.await;
+    gone
 }

@@ -1,0 +1,91 @@
+//! Settings profiles of the engine's users: defaults as a server has them, limits, and settings that
+//! nobody may change.
+
+/// Settings that no statement may change. Their values would be languages other than SQL, SQL in a
+/// string, paths to read or to write, addresses, or disks elsewhere.
+const CONSTANT: [&str; 19] = [
+    "dialect",
+    "additional_table_filters",
+    "additional_result_filter",
+    "parallel_replicas_custom_key",
+    "allow_experimental_eval_table_function",
+    "allow_introspection_functions",
+    "output_format_schema",
+    "format_schema",
+    "format_schema_source",
+    "format_template_row",
+    "format_template_resultset",
+    "format_avro_schema_registry_url",
+    "input_format_record_errors_file_path",
+    "rename_files_after_processing",
+    "dynamic_disk_allow_from_env",
+    "dynamic_disk_allow_include",
+    "dynamic_disk_allow_from_zk",
+    "merge_tree_disk",
+    "merge_tree_storage_policy",
+];
+
+/// Bytes up to which blocks of one INSERT are joined, so that an insert of up to 1 000 000 rows and
+/// 128 MiB is one block and hence one part. Columns take more memory than RowBinary does: 8 bytes
+/// more for each string.
+const INSERT_BLOCK_BYTES: u64 = 1 << 30;
+/// Rows up to which blocks of one INSERT are joined: more than the one million that a client may
+/// send.
+const INSERT_BLOCK_ROWS: u64 = 1_048_576;
+/// Statements at once of each user but the server's own, so that these leave room for that one.
+const STATEMENTS_MAX: u32 = 32;
+/// Longest statement of somebody who only reads.
+const READ_SECONDS_MAX: u32 = 300;
+/// What readers, and what all projects together, may take in an hour: statements, rows read, and
+/// seconds.
+pub(crate) const HOUR_QUOTA: &str = "<interval><duration>3600</duration><queries>100000</queries>\
+    <read_rows>1000000000000</read_rows><execution_time>36000</execution_time></interval>";
+
+/// Writes the profiles. Whoever only reads gets half of the memory at most.
+pub(crate) fn profiles(memory_bytes_max: u64) -> String {
+    let constant = CONSTANT.map(|name| format!("<{name}><const/></{name}>"));
+    let memory = memory_bytes_max / 2;
+    let limits = format!(
+        "<max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user>\
+         <max_memory_usage>{memory}</max_memory_usage>\
+         <max_execution_time>{READ_SECONDS_MAX}</max_execution_time>"
+    );
+    let fixed = [
+        "max_concurrent_queries_for_user",
+        "max_memory_usage",
+        "max_execution_time",
+    ]
+    .map(|name| format!("<{name}><const/></{name}>"));
+    // As a server has them; the library's own defaults are those of a command-line tool.
+    format!(
+        "<default><async_insert>0</async_insert><implicit_select>0</implicit_select>\
+         <allow_introspection_functions>0</allow_introspection_functions>\
+         <max_insert_block_size>{INSERT_BLOCK_ROWS}</max_insert_block_size>\
+         <min_insert_block_size_rows>{INSERT_BLOCK_ROWS}</min_insert_block_size_rows>\
+         <min_insert_block_size_bytes>{INSERT_BLOCK_BYTES}</min_insert_block_size_bytes>\
+         <cancel_http_readonly_queries_on_client_close>1</cancel_http_readonly_queries_on_client_close>\
+         <constraints>{constant}</constraints></default>\
+         <session><profile>default</profile><max_sessions_for_user>1</max_sessions_for_user></session>\
+         <admin><profile>default</profile>\
+         <max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user></admin>\
+         <reader><profile>default</profile><readonly>1</readonly>{limits}</reader>\
+         <project><profile>default</profile>{limits}<constraints>{fixed}</constraints></project>",
+        constant = constant.concat(),
+        fixed = fixed.concat(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_get_half_of_the_memory_and_projects_cannot_raise_it() {
+        let text = profiles(1 << 30);
+        let memory = format!("<max_memory_usage>{}</max_memory_usage>", 1 << 29);
+        assert_eq!(text.matches(&memory).count(), 2, "{text}");
+        let fixed = "<max_memory_usage><const/></max_memory_usage>";
+        assert_eq!(text.matches(fixed).count(), 1, "{text}");
+        assert_eq!(text.matches("<readonly>1</readonly>").count(), 1, "{text}");
+    }
+}

@@ -1,0 +1,253 @@
+//! Users of the engine, as its `users.xml`: who they are, where they may come from, what they are
+//! granted and how much they may take.
+//!
+//! | User | Password | Rights |
+//! |---|---|---|
+//! | `default` | none | the engine's own session, which holds the only session it may have |
+//! | the server's own | hash in this file | the database, from loopback or the given networks |
+//! | `admin` | [login server](crate::login) | the database |
+//! | `reader` | login server | rows of the database `millrace`, read-only |
+//! | `project` | login server | views of the database `project`, rows of one project |
+//!
+//! The engine reads this file once, at its start. So whatever changes while it runs, passwords and
+//! projects, is the login server's. Nobody is granted a source that the operator did not name, a
+//! table engine that `engines.txt` does not list, dictionaries, whose sources are read as SQL,
+//! access management or named collections.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::profiles::{HOUR_QUOTA, profiles};
+use crate::users_file::hex;
+use crate::{EngineOptions, Source};
+
+/// User of operators.
+pub const ADMIN: &str = "admin";
+/// User for reading the rows of all projects.
+pub const READER: &str = "reader";
+/// User for reading the rows of the project that its password belongs to.
+pub const PROJECT: &str = "project";
+/// Database of the views that [`PROJECT`] reads.
+pub const PROJECT_DATABASE: &str = "project";
+/// Tables and views of the database `millrace` that have a view of their name in
+/// [`PROJECT_DATABASE`]. Each has a column `team_id`.
+pub const PROJECT_VIEWS: [&str; 7] = [
+    "events",
+    "persons",
+    "person_distinct_ids",
+    "groups",
+    "rejected_events",
+    "persons_current",
+    "events_with_persons",
+];
+/// Table in [`PROJECT_DATABASE`] that maps hashes of tokens to projects.
+pub const PROJECT_TOKENS: &str = "tokens";
+/// Setting that the login server hands a token to the engine in. It has no effect otherwise: the
+/// cache of results is never used.
+pub(crate) const TOKEN_SETTING: &str = "query_cache_tag";
+/// Name of the login server in the configuration.
+pub(crate) const LOGIN_SERVER: &str = "millrace";
+
+/// Privileges on everything in the database.
+const PRIVILEGES: &str = "SHOW DATABASES, SHOW TABLES, SHOW COLUMNS, SHOW DICTIONARIES, CHECK, SELECT, INSERT, \
+    ALTER TABLE, ALTER VIEW, ALTER DATABASE, CREATE DATABASE, CREATE TABLE, CREATE VIEW, CREATE TEMPORARY TABLE, \
+    CREATE TEMPORARY VIEW, CREATE FUNCTION, DROP DATABASE, DROP TABLE, DROP VIEW, DROP DICTIONARY, DROP FUNCTION, \
+    UNDROP TABLE, TRUNCATE, OPTIMIZE, BACKUP, KILL QUERY, dictGet, SYSTEM MERGES, \
+    SYSTEM TTL MERGES, SYSTEM MOVES, SYSTEM CLEANUP, SYSTEM VIEWS, SYSTEM REDUCE BLOCKING PARTS, \
+    SYSTEM WAIT LOADING PARTS, SYSTEM LOAD PRIMARY KEY, SYSTEM UNLOAD PRIMARY KEY, SYSTEM FLUSH, \
+    SYSTEM DROP CACHE, SYSTEM RELOAD ASYNCHRONOUS METRICS, SYSTEM UNFREEZE";
+
+/// Engines of tables and databases that keep their rows in the engine's own folder.
+const ENGINES: &str = include_str!("engines.txt");
+
+/// Writes `users.xml`.
+pub(crate) fn users_xml(options: &EngineOptions) -> String {
+    let mut users = session_user() + &own_user(options);
+    if options.users_dir.is_some() {
+        users += &login_user(ADMIN, "admin", "default", &all_grants(&options.sources), "");
+    }
+    if has_readers(options) {
+        users += &reader() + &project();
+    }
+    format!(
+        "<clickhouse><profiles>{}</profiles><users>{users}</users><quotas><default/>\
+         <readers>{HOUR_QUOTA}</readers><projects>{HOUR_QUOTA}</projects></quotas></clickhouse>",
+        profiles(options.memory_bytes_max),
+    )
+}
+
+/// Returns true if users exist who see only a part of the rows. A source of local files needs the
+/// working directory, by which the engine's function `file` reads all rows of its folder.
+pub(crate) fn has_readers(options: &EngineOptions) -> bool {
+    options.users_dir.is_some() && options.sources.iter().all(|source| source.is_remote())
+}
+
+/// User of the engine's own session, which starts and stops the listeners. It must have no
+/// password, and anybody on this machine could log in as it. The session exists before anything
+/// listens and is the only one that its profile allows.
+fn session_user() -> String {
+    "<default><password></password><networks><ip>127.0.0.1</ip><ip>::1</ip></networks>\
+     <profile>session</profile><quota>default</quota><grants>\
+     <query>GRANT SYSTEM LISTEN ON *.*</query>\
+     <query>GRANT SELECT ON system.processes</query></grants></default>"
+        .to_owned()
+}
+
+/// The server's own user. Its password is hashed here, so that inserts depend on nothing else.
+fn own_user(options: &EngineOptions) -> String {
+    let name = &options.user;
+    let networks: String = match options.networks.as_slice() {
+        [] => "<ip>127.0.0.1</ip><ip>::1</ip>".to_owned(),
+        networks => networks
+            .iter()
+            .map(|network| format!("<ip>{network}</ip>"))
+            .collect(),
+    };
+    format!(
+        "<{name}><password_sha256_hex>{}</password_sha256_hex><networks>{networks}</networks>\
+         <profile>default</profile><quota>default</quota><grants>{}</grants></{name}>",
+        hex(&Sha256::digest(options.password.as_bytes())),
+        all_grants(&options.sources),
+    )
+}
+
+fn all_grants(sources: &[Source]) -> String {
+    let mut grants = format!("<query>GRANT {PRIVILEGES} ON *.*</query>");
+    let opened = sources.iter().flat_map(|source| source.engines()).copied();
+    for engine in ENGINES.split_whitespace().chain(opened) {
+        let _ = write!(grants, "<query>GRANT TABLE ENGINE ON {engine}</query>");
+    }
+    for source in sources {
+        let _ = write!(
+            grants,
+            "<query>GRANT READ, WRITE ON {}</query>",
+            source.grant()
+        );
+    }
+    grants
+}
+
+fn reader() -> String {
+    let grants = "<query>GRANT SELECT ON millrace.*</query>\
+        <query>GRANT SHOW TABLES, SHOW COLUMNS ON millrace.*</query>";
+    login_user(READER, "reader", "readers", grants, "")
+}
+
+/// User of all projects. The filter of each view lets the rows pass whose project is in the table
+/// of tokens, and the filter of that table the one row whose hash is that of the token. The login
+/// server knows the token from the password, and nobody can make one up.
+fn project() -> String {
+    let mut filters = String::new();
+    for view in PROJECT_VIEWS {
+        let _ = write!(
+            filters,
+            "<{view}><filter>team_id IN (SELECT team_id FROM {PROJECT_DATABASE}.{PROJECT_TOKENS})\
+             </filter></{view}>"
+        );
+    }
+    // The settings of a login do not reach a session, which would see no rows without a reason.
+    let _ = write!(
+        filters,
+        "<{PROJECT_TOKENS}><filter>hash = hex(SHA256(getSetting('{TOKEN_SETTING}'))) AND NOT \
+         throwIf(getSetting('{TOKEN_SETTING}') = '', 'the user of a project has no sessions: send no \
+         session_id')</filter></{PROJECT_TOKENS}>"
+    );
+    let databases = format!(
+        "<databases><{PROJECT_DATABASE}>{filters}</{PROJECT_DATABASE}></databases>\
+         <default_database>{PROJECT_DATABASE}</default_database>"
+    );
+    let grants = format!(
+        "<query>GRANT SELECT ON {PROJECT_DATABASE}.*</query>\
+         <query>GRANT SHOW TABLES, SHOW COLUMNS ON {PROJECT_DATABASE}.*</query>"
+    );
+    login_user(PROJECT, "project", "projects", &grants, &databases)
+}
+
+fn login_user(name: &str, profile: &str, quota: &str, grants: &str, more: &str) -> String {
+    format!(
+        "<{name}><http_authentication><server>{LOGIN_SERVER}</server><scheme>basic</scheme>\
+         </http_authentication><networks><ip>::/0</ip></networks><profile>{profile}</profile>\
+         <quota>{quota}</quota><grants>{grants}</grants>{more}</{name}>"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(sources: &[&str], networks: &[&str], has_users: bool) -> EngineOptions {
+        EngineOptions {
+            sources: sources.iter().map(|name| name.parse().unwrap()).collect(),
+            networks: networks
+                .iter()
+                .map(|network| (*network).to_owned())
+                .collect(),
+            users_dir: has_users.then(|| "/users".into()),
+            ..EngineOptions::for_tests()
+        }
+    }
+
+    #[test]
+    fn each_user_has_what_its_options_give() {
+        let (reads_all, reads_one) = ("GRANT SELECT ON millrace.*", "GRANT SELECT ON project.*");
+        let login = "<http_authentication>";
+        let table: [(&[&str], &[&str], bool, &[&str], &[&str]); 5] = [
+            (
+                &[],
+                &[],
+                false,
+                &["<ip>::1</ip>"],
+                &[login, reads_all, "READ, WRITE"],
+            ),
+            (
+                &[],
+                &["10.0.0.0/8"],
+                true,
+                &["<ip>10.0.0.0/8</ip>", reads_all, reads_one],
+                &[],
+            ),
+            (
+                &["s3"],
+                &[],
+                true,
+                &["GRANT READ, WRITE ON S3", reads_one],
+                &["ON FILE"],
+            ),
+            (
+                &["file"],
+                &[],
+                true,
+                &["GRANT READ, WRITE ON FILE", login],
+                &[reads_all],
+            ),
+            (
+                &["sqlite"],
+                &[],
+                true,
+                &["GRANT READ, WRITE ON SQLITE"],
+                &[reads_one],
+            ),
+        ];
+        for (sources, networks, has_users, present, absent) in table {
+            let text = users_xml(&options(sources, networks, has_users));
+            for part in present {
+                assert!(text.contains(part), "{sources:?}: {part}: {text}");
+            }
+            for part in absent {
+                assert!(!text.contains(part), "{sources:?}: {part}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_password_is_written_as_its_hash_only() {
+        let text = users_xml(&options(&[], &[], true));
+        assert!(!text.contains("canary of a password"), "{text}");
+        let hash = hex(&Sha256::digest(b"canary of a password"));
+        assert!(
+            text.contains(&format!("<password_sha256_hex>{hash}<")),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! Tests of the engine's users: what each may do, and what becomes of passwords that change. Only
+//! for the embedded engine.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use millrace_embedded::testing::{PASSWORD, TestEngine};
+use millrace_embedded::{PROJECT_VIEWS, UsersFile, project_user, token_hash};
+
+use crate::client::{curl, post, query};
+
+/// Text in each row of the project that nobody else may see.
+const CANARY: &str = "CANARY2";
+
+/// Engine with a table of each name that projects read, and rows of two projects in it.
+fn engine() -> &'static TestEngine {
+    static ENGINE: OnceLock<TestEngine> = OnceLock::new();
+    ENGINE.get_or_init(|| {
+        let engine = TestEngine::start();
+        for sql in ["CREATE DATABASE millrace", "CREATE DATABASE project"] {
+            query(&engine, sql);
+        }
+        for name in PROJECT_VIEWS {
+            let sql = format!(
+                "CREATE TABLE millrace.{name} (team_id Int64, event String, \
+                 PROJECTION p (SELECT team_id, event, count() GROUP BY team_id, event)) \
+                 ENGINE = MergeTree ORDER BY (team_id, event)"
+            );
+            query(&engine, &sql);
+            let rows = format!("INSERT INTO millrace.{name} VALUES (1, 'mine'), (2, '{CANARY}')");
+            query(&engine, &rows);
+            let view = format!(
+                "CREATE VIEW project.{name} DEFINER = millrace SQL SECURITY DEFINER \
+                 AS SELECT * FROM millrace.{name}"
+            );
+            query(&engine, &view);
+        }
+        let tokens = "CREATE TABLE project.tokens (hash String, team_id Int64) \
+            ENGINE = MergeTree ORDER BY hash";
+        query(&engine, tokens);
+        engine
+    })
+}
+
+/// Changes the file of users, one test at a time.
+fn change_users<T>(engine: &TestEngine, change: impl FnOnce(&mut UsersFile) -> T) -> T {
+    static CHANGING: Mutex<()> = Mutex::new(());
+    let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = engine.users_dir().unwrap();
+    let mut users = UsersFile::load(&dir).unwrap();
+    let changed = change(&mut users);
+    // A second change within the resolution of the file's time would not be seen.
+    thread::sleep(Duration::from_millis(20));
+    users.store(&dir).unwrap();
+    changed
+}
+
+/// Makes a project's user and returns an engine that is used as it.
+fn project(engine: &TestEngine, id: i64) -> TestEngine {
+    let password = change_users(engine, |users| users.rotate(&project_user(id)));
+    let hash = token_hash(&password);
+    let sql = format!("INSERT INTO project.tokens VALUES ('{hash}', {id})");
+    query(engine, &sql);
+    engine.by("project", &password)
+}
+
+/// Statements that nobody who only reads may run.
+const REFUSED: &[&str] = &[
+    "SELECT file('/etc/hostname')",
+    "SELECT file('/etc/hostname', 'x')",
+    "SELECT file('hostname', NULL)",
+    "SELECT arrayMap(file, ['/etc/hostname'])",
+    "SELECT * FROM file('/etc/hostname', 'LineAsString')",
+    "SELECT * FROM sqlite('/etc/x.db', 't')",
+    "SELECT * FROM url('http://127.0.0.1:9/', 'CSV', 'x String')",
+    "SELECT * FROM s3('http://127.0.0.1:9/bucket/key')",
+    "SELECT * FROM remote('127.0.0.1:9', system.one)",
+    "SELECT * FROM mysql('127.0.0.1:3306', 'a', 'b', 'c', 'd')",
+    "SELECT * FROM postgresql('127.0.0.1:5432', 'a', 'b', 'c', 'd')",
+    "SELECT * FROM executable('x', 'TSV', 'a String')",
+    "SELECT * FROM filesystem('/etc')",
+    "SELECT 1 INTO OUTFILE '/tmp/x'",
+    "INSERT INTO millrace.events VALUES (1, 'x')",
+    "INSERT INTO FUNCTION null('x String') VALUES ('a')",
+    "CREATE TABLE millrace.x (a Int8) ENGINE = Memory",
+    "CREATE TEMPORARY TABLE x (a Int8)",
+    "CREATE VIEW millrace.x AS SELECT 1",
+    "CREATE FUNCTION f AS x -> x",
+    "DROP TABLE millrace.events",
+    "TRUNCATE TABLE millrace.events",
+    "ALTER TABLE millrace.events DELETE WHERE 1",
+    "OPTIMIZE TABLE millrace.events",
+    "BACKUP TABLE millrace.events TO File('x')",
+    "KILL QUERY WHERE 1",
+    "SYSTEM SHUTDOWN",
+    "SYSTEM STOP LISTEN HTTP",
+    "SYSTEM FLUSH LOGS",
+    "SET readonly = 0",
+    "SELECT 1 SETTINGS readonly = 0",
+    "SELECT 1 SETTINGS max_memory_usage = 0",
+    "GRANT SELECT ON *.* TO reader",
+    "CREATE USER x",
+    "SHOW USERS",
+    "SHOW CREATE USER millrace",
+    "SELECT * FROM system.users",
+    "SELECT * FROM system.processes",
+    "SELECT * FROM system.parts",
+    "SELECT * FROM system.row_policies",
+    "SELECT * FROM system.query_log",
+    "SELECT * FROM system.server_settings",
+    "SELECT * FROM system.disks",
+    "SELECT addressToLine(1)",
+];
+
+#[test]
+fn the_engines_own_session_user_can_do_nothing_over_http() {
+    let own = engine().by("default", "");
+    for sql in [
+        "SELECT 1",
+        "SYSTEM STOP LISTEN HTTP",
+        "SELECT file('/etc/hostname')",
+    ] {
+        let response = post(&own, &[], sql.as_bytes());
+        let code = response.header("x-clickhouse-exception-code");
+        assert_eq!(code, "700", "{sql}: {}", response.text());
+    }
+    // Without a name a client is this user.
+    let nobody = curl(engine(), &[("query", "SELECT 1")], &[], b"");
+    assert_ne!(nobody.status, 200, "{}", nobody.text());
+    assert_eq!(query(engine(), "SELECT 1"), "1\n");
+}
+
+#[test]
+fn whoever_only_reads_can_do_nothing_else() {
+    let reader = engine().by("reader", PASSWORD);
+    for user in [reader, project(engine(), 3)] {
+        for sql in REFUSED {
+            let response = post(&user, &[], sql.as_bytes());
+            let text = response.text();
+            assert_ne!(response.status, 200, "{}: {sql}: {text}", user.user);
+        }
+    }
+    let rows = query(engine(), "SELECT count() FROM millrace.events");
+    assert_eq!(rows, "2\n", "nothing was changed");
+}
+
+#[test]
+fn no_user_reads_a_file_by_a_function() {
+    let users = [
+        engine().by(&engine().user, &engine().password),
+        engine().by("admin", PASSWORD),
+        engine().by("reader", PASSWORD),
+    ];
+    for user in users {
+        for sql in REFUSED.iter().filter(|sql| sql.contains("file(")) {
+            let response = post(&user, &[], sql.as_bytes());
+            assert_ne!(
+                response.status,
+                200,
+                "{}: {sql}: {}",
+                user.user,
+                response.text()
+            );
+        }
+    }
+}
+
+#[test]
+fn reader_reads_all_projects_and_a_project_its_own_rows_only() {
+    let reader = engine().by("reader", PASSWORD);
+    let first = project(engine(), 1);
+    for name in PROJECT_VIEWS {
+        let all = format!("SELECT event FROM millrace.{name} ORDER BY team_id");
+        assert_eq!(query(&reader, &all), format!("mine\n{CANARY}\n"));
+        let own = format!("SELECT team_id, event FROM {name}");
+        assert_eq!(query(&first, &own), "1\tmine\n", "{name}");
+    }
+}
+
+/// Ways to the rows of another project. `VIEW` is a view of the project, `TABLE` its table.
+const WAYS: &[&str] = &[
+    "SELECT * FROM VIEW",
+    "SELECT * FROM VIEW WHERE team_id = 2",
+    "SELECT * FROM VIEW PREWHERE team_id = 2",
+    "SELECT * FROM VIEW FINAL",
+    "SELECT count() FROM VIEW WHERE event LIKE 'CAN%' HAVING count() > 0",
+    "SELECT team_id, groupArray(event) FROM VIEW GROUP BY team_id WITH TOTALS",
+    "SELECT a.event, b.event FROM VIEW AS a CROSS JOIN VIEW AS b",
+    "SELECT b.event FROM (SELECT 1 AS one) AS a LEFT JOIN VIEW AS b ON 1 = 1",
+    "WITH x AS (SELECT * FROM VIEW) SELECT * FROM x UNION ALL SELECT * FROM x",
+    "SELECT (SELECT groupArray(event) FROM VIEW)",
+    "SELECT * FROM view(SELECT * FROM VIEW)",
+    "SELECT * FROM merge('project', '.*')",
+    "SELECT * FROM merge(REGEXP('.*'), '.*')",
+    "SELECT * FROM VIEW SETTINGS query_cache_tag = 'a'",
+    "SELECT * FROM VIEW SETTINGS additional_table_filters = {'project.tokens': '1'}",
+    "SELECT * FROM project.tokens WHERE team_id = 2",
+    "SELECT * FROM TABLE",
+    "SELECT * FROM merge('millrace', '.*')",
+    "SELECT * FROM mergeTreeIndex('millrace', 'NAME')",
+    "SELECT * FROM mergeTreeIndex('project', 'NAME')",
+    "SELECT * FROM mergeTreeProjection('millrace', 'NAME', 'p')",
+    "SELECT * FROM mergeTreeAnalyzeIndexes('millrace', 'NAME')",
+    "SELECT * FROM loop('millrace', 'NAME') LIMIT 5",
+    "SELECT * FROM dictionary('millrace.d')",
+    "SELECT * FROM remote('127.0.0.1', 'millrace', 'NAME')",
+    "SELECT * FROM cluster('default', 'millrace', 'NAME')",
+    "SELECT * FROM system.parts",
+    "SELECT * FROM system.processes",
+    "SELECT * FROM system.query_log",
+    "SELECT * FROM information_schema.tables",
+    "EXPLAIN SELECT * FROM VIEW",
+    "EXPLAIN indexes = 1, actions = 1 SELECT * FROM VIEW",
+    "EXPLAIN PIPELINE SELECT * FROM VIEW",
+    "EXPLAIN ESTIMATE SELECT * FROM TABLE",
+    "SHOW CREATE TABLE VIEW",
+    "SHOW TABLES FROM millrace",
+    "DESCRIBE TABLE TABLE",
+    "CHECK TABLE TABLE",
+    "SELECT estimateCompressionRatio(event) FROM TABLE",
+    "SELECT event IN (SELECT event FROM TABLE) FROM (SELECT 'x' AS event)",
+    "SELECT * FROM VIEW AS v WHERE EXISTS (SELECT 1 FROM TABLE)",
+    "SELECT joinGet('millrace.NAME', 'event', 2)",
+    "SELECT hasColumnInTable('millrace', 'NAME', 'event')",
+];
+
+#[test]
+fn a_project_never_sees_another_ones_rows() {
+    let first = project(engine(), 5);
+    let second = project(engine(), 2);
+    let token = query(&second, "SELECT getSetting('query_cache_tag')");
+    assert_eq!(
+        query(&second, "SELECT event FROM events"),
+        format!("{CANARY}\n")
+    );
+    for name in PROJECT_VIEWS {
+        for way in WAYS {
+            let sql = way
+                .replace("VIEW", &format!("project.{name}"))
+                .replace("TABLE TABLE", "TABLE millrace.NAME")
+                .replace("FROM TABLE", "FROM millrace.NAME")
+                .replace("NAME", name);
+            for parameters in [&[][..], &[("session_id", "users")]] {
+                let text = post(&first, parameters, sql.as_bytes()).text();
+                assert!(!text.contains(CANARY), "{sql}: {text}");
+                assert!(!text.contains(token.trim()), "{sql}: {text}");
+            }
+        }
+    }
+    // A token that is no token, in a session, where its setting is free.
+    let session = [("session_id", "users"), ("query_cache_tag", "a")];
+    let response = post(&first, &session, b"SELECT count() FROM project.events");
+    assert_eq!(response.text(), "0\n");
+    let response = post(&first, &session[..1], b"SELECT count() FROM project.events");
+    assert!(
+        response.text().contains("no sessions"),
+        "{}",
+        response.text()
+    );
+}
+
+#[test]
+fn a_changed_or_removed_password_holds_at_once() {
+    let engine = engine();
+    let first = project(engine, 7);
+    let status = |user: &TestEngine| post(user, &[], b"SELECT 1").status;
+    assert_eq!(status(&first), 200);
+    let second = project(engine, 7);
+    assert_eq!((status(&first), status(&second)), (403, 200));
+    assert!(change_users(engine, |users| users.remove(&project_user(7))));
+    assert_eq!(status(&second), 403);
+    assert_eq!(status(&engine.by("reader", PASSWORD)), 200);
+}
