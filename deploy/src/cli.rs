@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    backup, import, invites, keys, log, members, migrations, nodes, organizations, purge, rejected,
-    secrets,
+    backup, clickhouse_users, credentials, import, invites, keys, log, members, migrations, nodes,
+    organizations, purge, rejected, secrets,
 };
 use crate::config::Settings;
 use clap::error::{ContextKind, ContextValue};
@@ -105,6 +105,11 @@ pub enum Command {
         #[arg(long, hide = true)]
         parent: Option<u32>,
     },
+    /// List the users of the embedded ClickHouse, and change their passwords
+    #[command(subcommand)]
+    ClickhouseUsers(clickhouse_users::Command),
+    /// Print the keys and addresses of the first start, or the password of a user of ClickHouse
+    Credentials(credentials::Show),
     /// Apply the schema migrations of catalog and ClickHouse
     Migrate,
     /// Print the settings and where each comes from

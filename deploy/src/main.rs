@@ -6,6 +6,7 @@
 //! | `serve` | the long-running modes: serve, ingest, admin |
 //! | `ingest_logs` | opening of the logs |
 //! | `ingest`, `admin`, `engine` | parts of a mode: ingestion, organization API, embedded ClickHouse |
+//! | `engine_process`, `clickhouse_users` | the embedded ClickHouse's own process, and its users |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
 //! | `node_registration`, `starts_file` | registration of a node, which detects copies of its data folder |
@@ -35,6 +36,7 @@ mod bootstrap;
 mod capacity;
 mod cleanup;
 mod cli;
+mod clickhouse_users;
 mod clickhouse_watch;
 mod commands;
 mod config;
@@ -42,6 +44,7 @@ mod connect;
 mod credentials;
 mod data_dir;
 mod engine;
+mod engine_process;
 mod exports;
 mod ingest;
 mod ingest_logs;
@@ -129,7 +132,9 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         None | Some(Command::Serve) => serve::run(config, serve::Parts::ALL),
         Some(Command::Ingest) => serve::run(config, serve::Parts::INGEST),
         Some(Command::Admin) => serve::run(config, serve::Parts::ADMIN),
-        Some(Command::Clickhouse { parent }) => engine::run(config, *parent),
+        Some(Command::Clickhouse { parent }) => engine_process::run(config, *parent),
+        Some(Command::ClickhouseUsers(command)) => commands::clickhouse_users::run(config, command),
+        Some(Command::Credentials(command)) => commands::credentials::run(config, command),
         Some(Command::Migrate) => commands::migrate(config),
         Some(Command::Config) => {
             print(&config::show(&cli::command(), layers, config));

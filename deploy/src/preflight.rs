@@ -23,13 +23,7 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
     }
     if parts.ingest {
         addresses.push((config.ingest_addr, "--ingest-addr"));
-        if let Engine::Embedded {
-            listen, library, ..
-        } = &config.engine
-        {
-            millrace_embedded::find_library(library.as_deref())?;
-            addresses.push((*listen, "--clickhouse-addr"));
-        }
+        addresses.extend(engine_addresses(config)?);
     }
     check_free(&addresses)?;
     if parts.admin {
@@ -51,14 +45,27 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
 /// # Errors
 /// A sentence that names the setting.
 pub fn check_engine(config: &Config) -> anyhow::Result<()> {
-    if let Engine::Embedded {
-        listen, library, ..
+    check_free(&engine_addresses(config)?)
+}
+
+/// Addresses of the embedded engine, whose library must be there; none with a server.
+fn engine_addresses(config: &Config) -> anyhow::Result<Vec<(SocketAddr, &'static str)>> {
+    let Engine::Embedded {
+        listen,
+        native_port,
+        library,
+        ..
     } = &config.engine
-    {
-        millrace_embedded::find_library(library.as_deref())?;
-        check_free(&[(*listen, "--clickhouse-addr")])?;
-    }
-    Ok(())
+    else {
+        return Ok(Vec::new());
+    };
+    millrace_embedded::find_library(library.as_deref())?;
+    let native = native_port.map(|port| SocketAddr::new(listen.ip(), port));
+    let native = native.map(|address| (address, "--clickhouse-native-port"));
+    Ok([Some((*listen, "--clickhouse-addr")), native]
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 /// Creates `export_root` if it is configured. The caller holds the lock of the data folder.

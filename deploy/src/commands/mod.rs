@@ -1,6 +1,8 @@
 //! Operator's commands. They need no API key: access to the data folder or the database is enough.
 
 pub mod backup;
+pub mod clickhouse_users;
+pub mod credentials;
 pub mod import;
 pub mod invites;
 pub mod keys;

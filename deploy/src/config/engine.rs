@@ -1,10 +1,12 @@
 //! Choice of ClickHouse: the embedded engine, or an existing server.
 
+use super::addresses::networks;
 use super::paths::absolute;
 use super::settings::ClickHouseSettings;
 use anyhow::{Context, bail};
+use ipnet::IpNet;
 use millrace_clickhouse::{InsertQuorum, Tls};
-use millrace_embedded::Source;
+use millrace_embedded::{ADMIN, PROJECT, READER, Source};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use url::Url;
@@ -19,6 +21,10 @@ pub enum Engine {
     Embedded {
         /// Address it listens on; port 0 picks one.
         listen: SocketAddr,
+        /// Port of the native protocol, if it is served.
+        native_port: Option<u16>,
+        /// Networks that its user may come from; empty: the default of the mode.
+        networks: Vec<IpNet>,
         /// Path of `libchdb.so`, when the user names it.
         library: Option<PathBuf>,
         /// Memory limit, in bytes.
@@ -55,6 +61,8 @@ pub(super) fn engine_of(settings: &ClickHouseSettings, data_dir: &Path) -> anyho
         check_embedded(settings)?;
         return Ok(Engine::Embedded {
             listen: settings.clickhouse_addr,
+            native_port: settings.clickhouse_native_port,
+            networks: networks("clickhouse_networks", &settings.clickhouse_networks)?,
             library: settings.libchdb.clone(),
             memory_bytes_max: settings.clickhouse_memory.as_u64(),
             user: settings
@@ -124,6 +132,14 @@ fn sources(names: &[String]) -> anyhow::Result<Vec<Source>> {
 fn reject_embedded_settings(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let given = [
         (
+            "clickhouse_native_port",
+            settings.clickhouse_native_port.is_some(),
+        ),
+        (
+            "clickhouse_networks",
+            !settings.clickhouse_networks.is_empty(),
+        ),
+        (
             "clickhouse_backup_dir",
             settings.clickhouse_backup_dir.is_some(),
         ),
@@ -147,6 +163,14 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     if memory.as_u64() < CLICKHOUSE_BYTES_MIN {
         bail!("clickhouse_memory is {memory}; give at least 256 MiB, such as 2GiB");
     }
+    if let Some(user) = &settings.clickhouse_user
+        && !is_user_name(user)
+    {
+        bail!(
+            "clickhouse_user is {user:?}; give the embedded ClickHouse a name of letters, digits and _ that begins \
+             with a letter, and none of default, {ADMIN}, {READER} and {PROJECT}"
+        );
+    }
     if settings.clickhouse_password.as_deref() == Some("") {
         bail!("clickhouse_password is empty; omit it, and the first start creates one");
     }
@@ -168,6 +192,15 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns true for a name that the engine's users can have beside its own ones.
+fn is_user_name(name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let is_taken = ["default", ADMIN, READER].contains(&name) || name.starts_with(PROJECT);
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(is_word)
+        && !is_taken
+}
+
 /// Reads the certificate authorities, once: a change needs a restart.
 fn tls_of(url: &str, ca_file: Option<&Path>) -> anyhow::Result<Option<Tls>> {
     match (url.starts_with("https://"), ca_file) {
@@ -184,5 +217,29 @@ fn tls_of(url: &str, ca_file: Option<&Path>) -> anyhow::Result<Option<Tls>> {
         (true, None) => Tls::trusting(None).map(Some).context(
             "clickhouse_url begins with https://; install the system's ca-certificates, or name a PEM file with the authority in clickhouse_ca_file",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_user_has_a_plain_name_of_its_own() {
+        let table = [
+            ("millrace", true),
+            ("m_2", true),
+            ("", false),
+            ("2m", false),
+            ("me@example.com", false),
+            ("default", false),
+            ("admin", false),
+            ("reader", false),
+            ("project", false),
+            ("project_7", false),
+        ];
+        for (name, expected) in table {
+            assert_eq!(is_user_name(name), expected, "{name}");
+        }
     }
 }

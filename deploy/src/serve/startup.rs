@@ -14,7 +14,9 @@ use crate::config::{Config, Engine};
 use crate::credentials::{Banner, Credentials};
 use crate::ingest::{AcceptingIngest, Ingest};
 use crate::signals::StopSignal;
-use crate::{bootstrap, clickhouse_watch, connect, engine, output, preflight};
+use crate::{
+    bootstrap, clickhouse_users, clickhouse_watch, connect, engine, output, preflight,
+};
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use millrace_catalog::Catalog;
@@ -197,6 +199,10 @@ impl<'a> Startup<'a> {
         });
         if let Err(error) = started {
             return Err(server.abort_start(config, error).await);
+        }
+        if server.engine.is_some() {
+            let catalog = opened.catalog.clone();
+            tokio::spawn(clickhouse_users::remove_deleted(config.clone(), catalog));
         }
         let problem = clickhouse_watch::begin(config, self.parts.ingest, &self.readiness).await;
         let banner = Banner {

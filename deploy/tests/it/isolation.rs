@@ -101,6 +101,7 @@ fn the_password_of_clickhouse_opens_no_file_and_no_key_of_the_server() {
                 "MILLRACE_CLICKHOUSE_PASSWORD",
                 "LD_LIBRARY_PATH",
                 "RUST_BACKTRACE",
+                "TERM",
             ];
             assert!(
                 names.iter().all(|(name, _)| allowed.contains(name)),

@@ -20,6 +20,7 @@
 //! | `person_table` | [`PersonTable`]: tables of persons and groups |
 //! | `persons` | persons and groups as the catalog has them; views of them |
 //! | `retention` | drops person updates that were applied long ago |
+//! | `project_views` | [`ProjectViews`]: access of a project to its rows |
 //! | `rejected`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
 //! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
 //!
@@ -46,6 +47,7 @@ mod person_table;
 mod persons;
 mod post;
 mod presence;
+mod project_views;
 mod purge;
 mod query_error;
 mod query_id;
@@ -69,6 +71,7 @@ pub use insert_body::Body;
 pub use migrate::MigrateError;
 pub use person_table::PersonTable;
 pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
+pub use project_views::ProjectViews;
 pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};

@@ -72,7 +72,8 @@ impl Source {
     }
 
     /// Returns true if the source is reached over the network.
-    pub(crate) fn is_remote(self) -> bool {
+    #[must_use]
+    pub fn is_remote(self) -> bool {
         self.0.is_remote
     }
 }

@@ -20,6 +20,30 @@ pub struct ClickHouseSettings {
         value_name = "ADDR"
     )]
     pub clickhouse_addr: SocketAddr,
+    /// Port of the embedded ClickHouse's native protocol, on the host of `clickhouse_addr`; none by
+    /// default
+    ///
+    /// `millrace clickhouse` by itself takes 9000 where `clickhouse_addr` has port 8123.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_NATIVE_PORT",
+        value_name = "PORT"
+    )]
+    pub clickhouse_native_port: Option<u16>,
+    /// Networks from which `clickhouse_user` may come to the embedded ClickHouse, as in
+    /// `10.0.0.0/8`; loopback by default
+    ///
+    /// With `millrace clickhouse` by itself any network is the default. Other users may come from
+    /// anywhere.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_NETWORKS",
+        value_delimiter = ',',
+        value_name = "NETWORK,…"
+    )]
+    pub clickhouse_networks: Vec<String>,
     /// HTTP interface of a ClickHouse server to use instead of the embedded one
     ///
     /// Such as `https://clickhouse.example.com:8443`.
@@ -98,12 +122,13 @@ pub struct ClickHouseSettings {
         value_name = "DIR"
     )]
     pub clickhouse_backup_dir: Option<PathBuf>,
-    /// External sources that the user of the embedded ClickHouse may access, as in `s3,url`; none
-    /// by default
+    /// External sources that `clickhouse_user` and `admin` may access in the embedded ClickHouse, as
+    /// in `s3,url`; none by default
     ///
     /// `azure`, `file`, `hdfs`, `mongodb`, `mysql`, `postgresql`, `redis`, `remote`, `s3`,
-    /// `sqlite`, `url`. A source of the network also opens the ports of this machine to whoever has
-    /// ClickHouse's password; `file` and `sqlite` reach the folders of ClickHouse.
+    /// `sqlite`, `url`. A source of the network also opens the ports of this machine to these users.
+    /// `file` and `sqlite` reach the folders of ClickHouse, and so the rows of all projects: there
+    /// are no users `reader` and `project` then.
     #[arg(
         long,
         global = true,
