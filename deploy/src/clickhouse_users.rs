@@ -15,10 +15,11 @@ use millrace_embedded::{
     project_user, token_hash,
 };
 use millrace_organizations::Projects;
+use millrace_rows::RareLog;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// Folder of the file of users, below the data folder.
@@ -80,6 +81,12 @@ pub async fn rotate(
 ) -> anyhow::Result<String> {
     let dir = dir(config);
     let mut users = UsersFile::load(&dir)?;
+    if users.names().next().is_none() {
+        bail!(
+            "no embedded ClickHouse has run on this data folder; start the server first, or name its folder with \
+             --data-dir"
+        );
+    }
     let password = users.rotate(name);
     if let Some(project_id) = project_of(name) {
         let (views, hash) = (views(config)?, token_hash(&password));
@@ -102,13 +109,19 @@ pub async fn rotate(
 
 /// Removes users of projects that the catalog no longer has, for ever.
 pub async fn remove_deleted(config: Config, catalog: Catalog) -> Infallible {
-    let dir = dir(&config);
+    let (dir, failures) = (dir(&config), RareLog::default());
     loop {
-        if let Err(error) = remove_deleted_once(&dir, &catalog).await {
-            tracing::warn!(
-                error = format!("{error:#}"),
-                "users of deleted projects cannot be removed from ClickHouse; trying again"
-            );
+        match remove_deleted_once(&dir, &catalog).await {
+            Ok(()) => {
+                failures.clear();
+            }
+            Err(error) if failures.is_due(&format!("{error:#}"), Instant::now()) => {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "users of deleted projects cannot be removed from ClickHouse; trying again"
+                );
+            }
+            Err(_) => {}
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
     }

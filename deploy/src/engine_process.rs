@@ -1,4 +1,4 @@
-//! Process of the embedded ClickHouse, `millrace clickhouse`: by itself, or as the supervised child.
+//! Process of the embedded ClickHouse, `millrace clickhouse`: by itself, or supervised.
 
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;

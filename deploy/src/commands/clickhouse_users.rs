@@ -49,6 +49,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 }
 
 fn list(config: &Config, own: &str) -> anyhow::Result<()> {
+    running_credentials(config)?;
     let users = UsersFile::load(&dir(config))?;
     let row = |name: &str| {
         let (login, rights) = match name {

@@ -14,9 +14,7 @@ use crate::config::{Config, Engine};
 use crate::credentials::{Banner, Credentials};
 use crate::ingest::{AcceptingIngest, Ingest};
 use crate::signals::StopSignal;
-use crate::{
-    bootstrap, clickhouse_users, clickhouse_watch, connect, engine, output, preflight,
-};
+use crate::{bootstrap, clickhouse_users, clickhouse_watch, connect, engine, output, preflight};
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use millrace_catalog::Catalog;

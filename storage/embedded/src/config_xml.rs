@@ -1,16 +1,16 @@
-//! Configuration of the engine, as its `config.xml`: listeners, memory, folders, and where passwords
-//! are checked.
+//! Configuration of the engine, as its `config.xml`: listeners, memory, folders, and the login
+//! server.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::EngineOptions;
-use crate::users_xml::LOGIN_SERVER;
+use crate::names::LOGIN_SERVER;
 
 /// Connections at once. The engine has no limit by address, and waits 30 s for a request.
 const CONNECTIONS_MAX: u32 = 1024;
-/// Statements at once.
-const STATEMENTS_MAX: u32 = 100;
+/// Statements at once: more than all users but the server's own may have.
+const STATEMENTS_MAX: u32 = 160;
 /// Time that an idle connection is kept, seconds: longer than clients keep theirs, so that they
 /// close it and no request meets its end.
 const KEEP_ALIVE_SECONDS: u32 = 120;

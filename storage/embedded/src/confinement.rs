@@ -6,8 +6,8 @@
 //! files cannot be made: as root, one of a disk would be a way to every file.
 //!
 //! `/proc` is not allowed but for two files about memory, so neither its own environment and memory
-//! nor those of its parent can be read. The sandbox is best effort: an older kernel enforces less, one without Landlock nothing,
-//! and both cases give a warning.
+//! nor those of its parent can be read. The sandbox is best effort: an older kernel enforces less,
+//! one without Landlock nothing, and both cases give a warning.
 
 use std::path::Path;
 
@@ -146,7 +146,7 @@ pub(crate) fn confine(policy: &SandboxPolicy<'_>) -> Result<Confinement, Confine
         rules = rules.add_rule(NetPort::new(*port, AccessNet::BindTcp))?;
     }
     // With remote sources connecting is not restricted, so there is nothing to allow.
-    for port in policy.login_port.filter(|_| !policy.may_connect) {
+    if let Some(port) = policy.login_port.filter(|_| !policy.may_connect) {
         rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
     }
     Ok(match rules.restrict_self()?.ruleset {

@@ -57,8 +57,7 @@ impl Prepared {
         };
         let users = MemoryFile::new("users", &users_xml(options)).map_err(EngineError::Session)?;
         let config = config_xml(options, addresses, &users.path());
-        // Its name tells the engine the format.
-        let config = MemoryFile::new("config.xml", &config).map_err(EngineError::Session)?;
+        let config = MemoryFile::new("config", &config).map_err(EngineError::Session)?;
         let arguments = arguments(options, addresses, &config)?;
         let mut folders = vec![options.data_dir.as_path()];
         folders.extend(backups::external_dir(options));

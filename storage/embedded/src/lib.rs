@@ -10,7 +10,8 @@
 //! * [`Supervisor`]: keeps that process running, in the parent process
 //! * [`UsersFile`], `login`: users whose passwords change while the engine runs
 //! * `ffi`: the C interface; the only `unsafe` of the crate
-//! * `engine`, `config_xml`, `users_xml`, `profiles`, `memory_file`: start and configuration
+//! * `engine`, `config_xml`, `users_xml`, `profiles`, `names`, `memory_file`: start and
+//!   configuration
 //! * `console`: the engine's own session, which starts and stops the listeners
 //! * `confinement`, `working_dir`: isolation of the process, by the kernel
 //! * [`testing`] (feature `testing`): a real engine for the tests of any crate
@@ -29,6 +30,7 @@ mod ffi;
 mod library;
 mod login;
 mod memory_file;
+mod names;
 mod profiles;
 mod serve;
 mod sources;
@@ -42,13 +44,13 @@ mod working_dir;
 pub use confinement::Confinement;
 pub use console::print_line;
 pub use library::{LibraryError, find_library};
+pub use names::{ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER};
 pub use serve::run;
 pub use sources::{Source, UnknownSource};
 pub use supervisor::{
     EXIT_PERMANENT_FAILURE, State, Status, Supervisor, SupervisorOptions, announce, end_with_parent,
 };
 pub use users_file::{UsersFile, UsersFileError, project_user, token_hash};
-pub use users_xml::{ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER};
 
 /// Options of the engine's process.
 #[derive(Clone)]

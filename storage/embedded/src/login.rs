@@ -25,8 +25,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
+use crate::names::TOKEN_SETTING;
 use crate::users_file::{FILE_NAME, Login, UsersFile};
-use crate::users_xml::TOKEN_SETTING;
 
 /// Connections at once: the engine keeps one for each of its own that logs in.
 const CONNECTIONS_MAX: usize = 1024;

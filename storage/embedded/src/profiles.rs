@@ -1,5 +1,5 @@
-//! Settings profiles of the engine's users: defaults as a server has them, limits, and settings that
-//! nobody may change.
+//! Settings profiles of the engine's users: defaults as a server has them, limits, and settings
+//! that nobody may change.
 
 /// Settings that no statement may change. Their values would be languages other than SQL, SQL in a
 /// string, paths to read or to write, addresses, or disks elsewhere.

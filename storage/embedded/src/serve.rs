@@ -23,6 +23,9 @@ use crate::{EngineError, EngineOptions, ffi};
 /// Time that running statements have to finish once shutdown begins.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// Stack of the engine's thread, bytes: that of a process's first thread.
+const STACK_BYTES: usize = 8 << 20;
+
 /// Progress of the engine, as its session and its thread report it.
 enum Event {
     /// Requests are served.
@@ -124,6 +127,7 @@ fn start_threads(
         .map_err(EngineError::Runtime)?;
     let sender = events.clone();
     named("clickhouse")
+        .stack_size(STACK_BYTES)
         .spawn(move || run_engine(&engine, &sender))
         .map_err(EngineError::Runtime)?;
     Ok(())

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
-use crate::users_xml::PROJECT;
+use crate::names::PROJECT;
 
 /// Name of the file.
 pub(crate) const FILE_NAME: &str = "users.json";

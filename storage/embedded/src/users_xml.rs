@@ -18,36 +18,13 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::names::{
+    ADMIN, LOGIN_SERVER, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER,
+    TOKEN_SETTING,
+};
 use crate::profiles::{HOUR_QUOTA, profiles};
 use crate::users_file::hex;
 use crate::{EngineOptions, Source};
-
-/// User of operators.
-pub const ADMIN: &str = "admin";
-/// User for reading the rows of all projects.
-pub const READER: &str = "reader";
-/// User for reading the rows of the project that its password belongs to.
-pub const PROJECT: &str = "project";
-/// Database of the views that [`PROJECT`] reads.
-pub const PROJECT_DATABASE: &str = "project";
-/// Tables and views of the database `millrace` that have a view of their name in
-/// [`PROJECT_DATABASE`]. Each has a column `team_id`.
-pub const PROJECT_VIEWS: [&str; 7] = [
-    "events",
-    "persons",
-    "person_distinct_ids",
-    "groups",
-    "rejected_events",
-    "persons_current",
-    "events_with_persons",
-];
-/// Table in [`PROJECT_DATABASE`] that maps hashes of tokens to projects.
-pub const PROJECT_TOKENS: &str = "tokens";
-/// Setting that the login server hands a token to the engine in. It has no effect otherwise: the
-/// cache of results is never used.
-pub(crate) const TOKEN_SETTING: &str = "query_cache_tag";
-/// Name of the login server in the configuration.
-pub(crate) const LOGIN_SERVER: &str = "millrace";
 
 /// Privileges on everything in the database.
 const PRIVILEGES: &str = "SHOW DATABASES, SHOW TABLES, SHOW COLUMNS, SHOW DICTIONARIES, CHECK, SELECT, INSERT, \

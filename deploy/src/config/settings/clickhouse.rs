@@ -122,13 +122,13 @@ pub struct ClickHouseSettings {
         value_name = "DIR"
     )]
     pub clickhouse_backup_dir: Option<PathBuf>,
-    /// External sources that `clickhouse_user` and `admin` may access in the embedded ClickHouse, as
-    /// in `s3,url`; none by default
+    /// External sources that `clickhouse_user` and `admin` may access in the embedded ClickHouse,
+    /// as in `s3,url`; none by default
     ///
     /// `azure`, `file`, `hdfs`, `mongodb`, `mysql`, `postgresql`, `redis`, `remote`, `s3`,
-    /// `sqlite`, `url`. A source of the network also opens the ports of this machine to these users.
-    /// `file` and `sqlite` reach the folders of ClickHouse, and so the rows of all projects: there
-    /// are no users `reader` and `project` then.
+    /// `sqlite`, `url`. A source of the network also opens the ports of this machine to these
+    /// users. `file` and `sqlite` reach the folders of ClickHouse, and so the rows of all projects:
+    /// there are no users `reader` and `project` then.
     #[arg(
         long,
         global = true,
