@@ -79,7 +79,7 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
         }
     };
     let announce = move |address| announce.announce(address);
-    match millrace_embedded::run(options, announce, shutdown)? {}
+    match millrace_embedded::run(&options, announce, shutdown)? {}
 }
 
 /// Port of the native protocol where none was named: the usual one of an engine by itself.

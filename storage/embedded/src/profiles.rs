@@ -65,7 +65,7 @@ pub(crate) fn profiles(memory_bytes_max: u64) -> String {
          <min_insert_block_size_bytes>{INSERT_BLOCK_BYTES}</min_insert_block_size_bytes>\
          <cancel_http_readonly_queries_on_client_close>1</cancel_http_readonly_queries_on_client_close>\
          <constraints>{constant}</constraints></default>\
-         <session><profile>default</profile><max_sessions_for_user>1</max_sessions_for_user></session>\
+         <session><max_sessions_for_user>1</max_sessions_for_user></session>\
          <admin><profile>default</profile>\
          <max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user></admin>\
          <reader><profile>default</profile><readonly>1</readonly>{limits}</reader>\

@@ -45,14 +45,14 @@ enum Event {
 /// # Errors
 /// A problem with the library, the data directory or the address, as one sentence for the operator.
 pub fn run(
-    options: EngineOptions,
+    options: &EngineOptions,
     on_ready: impl FnOnce(SocketAddr),
     shutdown: impl Future,
 ) -> Result<Infallible, EngineError> {
     let login = options.users_dir.clone().map(bind_login).transpose()?;
-    let addresses = choose_addresses(&options, login.as_ref())?;
+    let addresses = choose_addresses(options, login.as_ref())?;
     // Confines this thread and those that it starts: all of the engine's.
-    let prepared = Prepared::new(&options, &addresses)?;
+    let prepared = Prepared::new(options, &addresses)?;
     // A source of local files needs it. There are no users then who see only a part of the rows.
     let keeps_working_dir = options.sources.iter().any(|source| !source.is_remote());
     let runtime = runtime()?;

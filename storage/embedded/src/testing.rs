@@ -356,7 +356,7 @@ pub fn engine_process() {
             Some(_) => std::future::pending().await,
         }
     };
-    let Err(error) = run(options(data_dir), ready, end);
+    let Err(error) = run(&options(data_dir), ready, end);
     // Standard output is the engine's, so libtest cannot report this.
     eprintln!("{error}");
     std::process::exit(1);

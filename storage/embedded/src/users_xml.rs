@@ -45,7 +45,8 @@ pub(crate) fn users_xml(options: &EngineOptions) -> String {
         users += &login_user(ADMIN, "admin", "default", &all_grants(&options.sources), "");
     }
     if has_readers(options) {
-        users += &reader() + &project();
+        users += &reader();
+        users += &project();
     }
     format!(
         "<clickhouse><profiles>{}</profiles><users>{users}</users><quotas><default/>\

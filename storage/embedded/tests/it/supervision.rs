@@ -140,7 +140,7 @@ fn options() -> (tempfile::TempDir, EngineOptions) {
     (data_dir, options)
 }
 
-fn refused(options: EngineOptions) -> EngineError {
+fn refused(options: &EngineOptions) -> EngineError {
     run(
         options,
         |_| panic!("it must not start"),
@@ -158,7 +158,7 @@ fn each_startup_error_is_one_clear_sentence() {
         ..busy
     };
     assert!(
-        refused(busy)
+        refused(&busy)
             .to_string()
             .starts_with("cannot listen on 127.0.0.1:")
     );
@@ -169,7 +169,7 @@ fn each_startup_error_is_one_clear_sentence() {
         ..missing
     };
     assert!(
-        refused(missing)
+        refused(&missing)
             .to_string()
             .contains("run `npm ci --prefix deploy/embedded`")
     );
@@ -180,7 +180,7 @@ fn each_startup_error_is_one_clear_sentence() {
         ..other
     };
     assert!(
-        refused(other)
+        refused(&other)
             .to_string()
             .contains("it has no `chdb_set_signal_handlers_enabled`")
     );
@@ -199,7 +199,7 @@ fn each_startup_error_is_one_clear_sentence() {
     let (keep, unusable) = options();
     std::fs::write(keep.path().join("clickhouse"), "a file").unwrap();
     assert!(
-        refused(unusable)
+        refused(&unusable)
             .to_string()
             .starts_with("cannot use the ClickHouse data directory")
     );
@@ -219,7 +219,7 @@ fn each_startup_error_is_one_clear_sentence() {
 /// Error of a library that is refused; no folder is created for it.
 fn refused_library(path: &str) -> EngineError {
     let (keep, options) = options();
-    let error = refused(EngineOptions {
+    let error = refused(&EngineOptions {
         library: path.into(),
         ..options
     });
@@ -235,7 +235,7 @@ fn a_second_process_on_a_data_directory_is_refused_with_the_pid_of_the_first() {
         data_dir: engine.data_dir().unwrap().to_owned(),
         ..second
     };
-    let message = refused(second).to_string();
+    let message = refused(&second).to_string();
     assert!(
         message.contains(&format!("(pid {})", engine.pid().unwrap())),
         "{message}"
