@@ -9,7 +9,7 @@ use crate::{backup_dir, clickhouse_users};
 use anyhow::{Context, bail};
 use ipnet::IpNet;
 use millrace_embedded::EngineOptions;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread;
@@ -59,7 +59,7 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
         native_port: native_port.or_else(|| usual_native_port(listen.port(), parent)),
         user: user.clone(),
         password: credentials.clickhouse_password.clone(),
-        networks: networks_of(networks, parent),
+        networks: networks_of(networks, listen.ip(), parent),
         users_dir: Some(clickhouse_users::dir(config)),
         memory_bytes_max: *memory_bytes_max,
         backup_dir: backup_dir.clone(),
@@ -87,12 +87,19 @@ fn usual_native_port(http_port: u16, parent: Option<u32>) -> Option<u16> {
     (parent.is_none() && http_port == HTTP_PORT_USUAL).then_some(NATIVE_PORT_USUAL)
 }
 
-/// Networks that the server's user may come from. The server of an engine by itself is elsewhere.
-fn networks_of(networks: &[IpNet], parent: Option<u32>) -> Vec<String> {
+/// Networks that the server's user may come from beside loopback. The server of an engine by itself
+/// is elsewhere; another one comes from the address that it connects to.
+fn networks_of(networks: &[IpNet], listen: IpAddr, parent: Option<u32>) -> Vec<String> {
     if networks.is_empty() && parent.is_none() {
         return vec!["::/0".to_owned()];
     }
-    networks.iter().map(ToString::to_string).collect()
+    let own = (!listen.is_unspecified()).then(|| IpNet::from(listen));
+    networks
+        .iter()
+        .copied()
+        .chain(own)
+        .map(|network| network.to_string())
+        .collect()
 }
 
 /// Receiver of the engine's address.

@@ -23,7 +23,7 @@ pub enum Engine {
         listen: SocketAddr,
         /// Port of the native protocol, if it is served.
         native_port: Option<u16>,
-        /// Networks that its user may come from; empty: the default of the mode.
+        /// Networks that its user may come from beside loopback; empty: the default of the mode.
         networks: Vec<IpNet>,
         /// Path of `libchdb.so`, when the user names it.
         library: Option<PathBuf>,

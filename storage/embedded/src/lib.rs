@@ -67,7 +67,7 @@ pub struct EngineOptions {
     pub user: String,
     /// Password of that user; never logged.
     pub password: String,
-    /// Networks that this user may come from, such as `10.0.0.0/8`; empty: loopback.
+    /// Networks that this user may come from beside loopback, such as `10.0.0.0/8`.
     pub networks: Vec<String>,
     /// Folder of the [`UsersFile`], outside of `data_dir`. `None`: there is only the one user.
     pub users_dir: Option<PathBuf>,

@@ -75,13 +75,10 @@ fn session_user() -> String {
 /// The server's own user. Its password is hashed here, so that inserts depend on nothing else.
 fn own_user(options: &EngineOptions) -> String {
     let name = &options.user;
-    let networks: String = match options.networks.as_slice() {
-        [] => "<ip>127.0.0.1</ip><ip>::1</ip>".to_owned(),
-        networks => networks
-            .iter()
-            .map(|network| format!("<ip>{network}</ip>"))
-            .collect(),
-    };
+    let mut networks = "<ip>127.0.0.1</ip><ip>::1</ip>".to_owned();
+    for network in &options.networks {
+        let _ = write!(networks, "<ip>{network}</ip>");
+    }
     format!(
         "<{name}><password_sha256_hex>{}</password_sha256_hex><networks>{networks}</networks>\
          <profile>default</profile><quota>default</quota><grants>{}</grants></{name}>",
@@ -182,7 +179,7 @@ mod tests {
                 &[],
                 &["10.0.0.0/8"],
                 true,
-                &["<ip>10.0.0.0/8</ip>", reads_all, reads_one],
+                &["<ip>::1</ip><ip>10.0.0.0/8</ip>", reads_all, reads_one],
                 &[],
             ),
             (

@@ -32,10 +32,10 @@ pub struct ClickHouseSettings {
     )]
     pub clickhouse_native_port: Option<u16>,
     /// Networks from which `clickhouse_user` may come to the embedded ClickHouse, as in
-    /// `10.0.0.0/8`; loopback by default
+    /// `10.0.0.0/8`; none but loopback by default
     ///
-    /// With `millrace clickhouse` by itself any network is the default. Other users may come from
-    /// anywhere.
+    /// Loopback is always among them. With `millrace clickhouse` by itself any network is the
+    /// default. Other users may come from anywhere.
     #[arg(
         long,
         global = true,
