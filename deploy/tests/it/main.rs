@@ -23,6 +23,7 @@ mod circles;
 mod citations;
 mod cleanup;
 mod clickhouse_outage;
+mod clickhouse_users;
 mod clients;
 mod clock;
 mod commands;

@@ -173,7 +173,7 @@ fn reader_reads_all_projects_and_a_project_its_own_rows_only() {
     for name in PROJECT_VIEWS {
         let all = format!("SELECT event FROM millrace.{name} ORDER BY team_id");
         assert_eq!(query(&reader, &all), format!("mine\n{CANARY}\n"));
-        let own = format!("SELECT team_id, event FROM {name}");
+        let own = format!("SELECT team_id, event FROM project.{name}");
         assert_eq!(query(&first, &own), "1\tmine\n", "{name}");
     }
 }
@@ -231,7 +231,7 @@ fn a_project_never_sees_another_ones_rows() {
     let second = project(engine(), 2);
     let token = query(&second, "SELECT getSetting('query_cache_tag')");
     assert_eq!(
-        query(&second, "SELECT event FROM events"),
+        query(&second, "SELECT event FROM project.events"),
         format!("{CANARY}\n")
     );
     for name in PROJECT_VIEWS {
