@@ -65,21 +65,30 @@ fn project(engine: &TestEngine, id: i64) -> TestEngine {
     engine.by("project", &password)
 }
 
-/// Statements that nobody who only reads may run.
-const REFUSED: &[&str] = &[
+/// Statements that read local files, which nobody may.
+const FILES: &[&str] = &[
     "SELECT file('/etc/hostname')",
     "SELECT file('/etc/hostname', 'x')",
     "SELECT file('hostname', NULL)",
     "SELECT arrayMap(file, ['/etc/hostname'])",
     "SELECT * FROM file('/etc/hostname', 'LineAsString')",
+    "SELECT * FROM filesystem('/etc')",
+    "SELECT * FROM `/etc/hostname`",
+    "SELECT * FROM default.`/etc/hostname`",
     "SELECT * FROM sqlite('/etc/x.db', 't')",
+    "INSERT INTO FUNCTION file('/tmp/x', 'TSV') SELECT 1",
+    "CREATE DATABASE users_files ENGINE = Filesystem('/etc')",
+    "ATTACH TABLE users_files FROM '/etc' (a Int8) ENGINE = MergeTree ORDER BY a",
+];
+
+/// Other statements that nobody who only reads may run.
+const REFUSED: &[&str] = &[
     "SELECT * FROM url('http://127.0.0.1:9/', 'CSV', 'x String')",
     "SELECT * FROM s3('http://127.0.0.1:9/bucket/key')",
     "SELECT * FROM remote('127.0.0.1:9', system.one)",
     "SELECT * FROM mysql('127.0.0.1:3306', 'a', 'b', 'c', 'd')",
     "SELECT * FROM postgresql('127.0.0.1:5432', 'a', 'b', 'c', 'd')",
     "SELECT * FROM executable('x', 'TSV', 'a String')",
-    "SELECT * FROM filesystem('/etc')",
     "SELECT 1 INTO OUTFILE '/tmp/x'",
     "INSERT INTO millrace.events VALUES (1, 'x')",
     "INSERT INTO FUNCTION null('x String') VALUES ('a')",
@@ -135,7 +144,7 @@ fn the_engines_own_session_user_can_do_nothing_over_http() {
 fn whoever_only_reads_can_do_nothing_else() {
     let reader = engine().by("reader", PASSWORD);
     for user in [reader, project(engine(), 3)] {
-        for sql in REFUSED {
+        for sql in FILES.iter().chain(REFUSED) {
             let response = post(&user, &[], sql.as_bytes());
             let text = response.text();
             assert_ne!(response.status, 200, "{}: {sql}: {text}", user.user);
@@ -153,7 +162,7 @@ fn no_user_reads_a_file_by_a_function() {
         engine().by("reader", PASSWORD),
     ];
     for user in users {
-        for sql in REFUSED.iter().filter(|sql| sql.contains("file(")) {
+        for sql in FILES {
             let response = post(&user, &[], sql.as_bytes());
             assert_ne!(
                 response.status,
@@ -230,6 +239,8 @@ fn a_project_never_sees_another_ones_rows() {
     let first = project(engine(), 5);
     let second = project(engine(), 2);
     let token = query(&second, "SELECT getSetting('query_cache_tag')");
+    let session = [("session_id", "users"), ("query_cache_tag", "a")];
+    let no_session: &[(&str, &str)] = &[];
     assert_eq!(
         query(&second, "SELECT event FROM project.events"),
         format!("{CANARY}\n")
@@ -241,7 +252,7 @@ fn a_project_never_sees_another_ones_rows() {
                 .replace("TABLE TABLE", "TABLE millrace.NAME")
                 .replace("FROM TABLE", "FROM millrace.NAME")
                 .replace("NAME", name);
-            for parameters in [&[][..], &[("session_id", "users")]] {
+            for parameters in [no_session, &session[..1]] {
                 let text = post(&first, parameters, sql.as_bytes()).text();
                 assert!(!text.contains(CANARY), "{sql}: {text}");
                 assert!(!text.contains(token.trim()), "{sql}: {text}");
@@ -249,7 +260,6 @@ fn a_project_never_sees_another_ones_rows() {
         }
     }
     // A token that is no token, in a session, where its setting is free.
-    let session = [("session_id", "users"), ("query_cache_tag", "a")];
     let response = post(&first, &session, b"SELECT count() FROM project.events");
     assert_eq!(response.text(), "0\n");
     let response = post(&first, &session[..1], b"SELECT count() FROM project.events");
