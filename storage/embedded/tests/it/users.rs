@@ -36,6 +36,11 @@ fn engine() -> &'static TestEngine {
             );
             query(&engine, &view);
         }
+        query(
+            &engine,
+            "CREATE VIEW project.unfiltered DEFINER = millrace SQL SECURITY DEFINER \
+             AS SELECT * FROM millrace.events",
+        );
         let tokens = "CREATE TABLE project.tokens (hash String, team_id Int64) \
             ENGINE = MergeTree ORDER BY hash";
         query(&engine, tokens);
@@ -205,6 +210,7 @@ const WAYS: &[&str] = &[
     "SELECT * FROM VIEW SETTINGS query_cache_tag = 'a'",
     "SELECT * FROM VIEW SETTINGS additional_table_filters = {'project.tokens': '1'}",
     "SELECT * FROM project.tokens WHERE team_id = 2",
+    "SELECT * FROM project.unfiltered",
     "SELECT * FROM TABLE",
     "SELECT * FROM merge('millrace', '.*')",
     "SELECT * FROM mergeTreeIndex('millrace', 'NAME')",
