@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use millrace_catalog::Catalog;
 use millrace_clickhouse::{ClickHouse, ProjectViews};
 use millrace_embedded::{
-    ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER, UsersFile,
+    ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER, UsersFile, VIEWS,
     project_user, token_hash,
 };
 use millrace_organizations::Projects;
@@ -162,7 +162,7 @@ pub fn project_of(name: &str) -> Option<i64> {
 }
 
 fn views(config: &Config) -> anyhow::Result<ProjectViews<'_>> {
-    let Engine::Embedded { user, sources, .. } = &config.engine else {
+    let Engine::Embedded { sources, .. } = &config.engine else {
         bail!(
             "clickhouse_url names a server, whose users are made by its own means; this command is for the \
              embedded ClickHouse"
@@ -178,7 +178,7 @@ fn views(config: &Config) -> anyhow::Result<ProjectViews<'_>> {
         database: PROJECT_DATABASE,
         tokens: PROJECT_TOKENS,
         views: &PROJECT_VIEWS,
-        definer: user,
+        definer: VIEWS,
     })
 }
 

@@ -1,8 +1,9 @@
 //! Access of projects to their rows: views that one user of the server reads for all projects, and
 //! the table that maps the hash of a project's token to the project.
 //!
-//! The server's configuration has the row filters of that user. It has no right to the tables
-//! below, as functions such as `mergeTreeIndex` show the keys of all rows there.
+//! The server's configuration has the row filters of that user, and those of the definer of the
+//! views in the tables. The user has no right to the tables, as functions such as `mergeTreeIndex`
+//! show the keys of all rows there.
 
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
@@ -16,7 +17,7 @@ pub struct ProjectViews<'a> {
     pub tokens: &'a str,
     /// Names of the views, which are those of their tables.
     pub views: &'a [&'a str],
-    /// User who reads the tables for the views.
+    /// User who reads the tables for the views, and whose rows are filtered there.
     pub definer: &'a str,
 }
 
@@ -84,7 +85,7 @@ mod tests {
             database: "project",
             tokens: "tokens",
             views: &["events", "persons"],
-            definer: "millrace",
+            definer: "project_views",
         };
         let statements = statements(&views, "millrace", 7, "AB");
         let at = |part: &str| {
@@ -95,7 +96,9 @@ mod tests {
             at("DELETE WHERE team_id = 7") < at("('AB', 7)"),
             "{statements:?}"
         );
-        assert!(at("`project`.`events` DEFINER = `millrace` SQL SECURITY DEFINER") < at("'AB'"));
+        assert!(
+            at("`project`.`events` DEFINER = `project_views` SQL SECURITY DEFINER") < at("'AB'")
+        );
         assert!(at("SELECT * FROM `millrace`.`persons`") < at("'AB'"));
     }
 }

@@ -44,7 +44,7 @@ mod working_dir;
 pub use confinement::Confinement;
 pub use console::print_line;
 pub use library::{LibraryError, find_library};
-pub use names::{ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER};
+pub use names::{ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER, VIEWS};
 pub use serve::run;
 pub use sources::{Source, UnknownSource};
 pub use supervisor::{

@@ -6,6 +6,9 @@ pub const ADMIN: &str = "admin";
 pub const READER: &str = "reader";
 /// User for reading the rows of the project that its password belongs to.
 pub const PROJECT: &str = "project";
+/// User who reads the tables for the views of projects, and whose rows are filtered in the tables
+/// themselves. Nobody can log in as it.
+pub const VIEWS: &str = "project_views";
 /// Database of the views that [`PROJECT`] reads.
 pub const PROJECT_DATABASE: &str = "project";
 /// Tables and views of the database `millrace` that have a view of their name in

@@ -8,6 +8,7 @@
 //! | `admin` | [login server](crate::login) | the database |
 //! | `reader` | login server | rows of the database `millrace`, read-only |
 //! | `project` | login server | views of the database `project`, rows of one project |
+//! | `project_views` | none is accepted | reads the tables for these views, rows of one project |
 //!
 //! The engine reads this file once, at its start. So whatever changes while it runs, passwords and
 //! projects, is the login server's. Nobody is granted a source that the operator did not name, a
@@ -20,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::names::{
     ADMIN, LOGIN_SERVER, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER,
-    TOKEN_SETTING,
+    TOKEN_SETTING, VIEWS,
 };
 use crate::profiles::{HOUR_QUOTA, profiles};
 use crate::users_file::hex;
@@ -35,6 +36,9 @@ const PRIVILEGES: &str = "SHOW DATABASES, SHOW TABLES, SHOW COLUMNS, SHOW DICTIO
     SYSTEM WAIT LOADING PARTS, SYSTEM LOAD PRIMARY KEY, SYSTEM UNLOAD PRIMARY KEY, SYSTEM FLUSH, \
     SYSTEM DROP CACHE, SYSTEM RELOAD ASYNCHRONOUS METRICS, SYSTEM UNFREEZE";
 
+/// Database of the tables that the views are of.
+const SOURCE: &str = "millrace";
+
 /// Engines of tables and databases that keep their rows in the engine's own folder.
 const ENGINES: &str = include_str!("engines.txt");
 
@@ -47,6 +51,7 @@ pub(crate) fn users_xml(options: &EngineOptions) -> String {
     if has_readers(options) {
         users += &reader();
         users += &project();
+        users += &views();
     }
     format!(
         "<clickhouse><profiles>{}</profiles><users>{users}</users><quotas><default/>\
@@ -79,9 +84,13 @@ fn own_user(options: &EngineOptions) -> String {
     for network in &options.networks {
         let _ = write!(networks, "<ip>{network}</ip>");
     }
+    let definer = match has_readers(options) {
+        true => format!("<query>GRANT SET DEFINER ON {VIEWS}</query>"),
+        false => String::new(),
+    };
     format!(
         "<{name}><password_sha256_hex>{}</password_sha256_hex><networks>{networks}</networks>\
-         <profile>default</profile><quota>default</quota><grants>{}</grants></{name}>",
+         <profile>default</profile><quota>default</quota><grants>{}{definer}</grants></{name}>",
         hex(&Sha256::digest(options.password.as_bytes())),
         all_grants(&options.sources),
     )
@@ -113,35 +122,59 @@ fn reader() -> String {
 /// of tokens, and the filter of that table the one row whose hash is that of the token. The login
 /// server knows the token from the password, and nobody can make one up.
 fn project() -> String {
-    let mut filters = String::new();
     // Each by its name: another view would have no filter.
-    let mut grants = format!(
-        "<query>GRANT SHOW TABLES, SHOW COLUMNS ON {PROJECT_DATABASE}.*</query>\
-         <query>GRANT SELECT ON {PROJECT_DATABASE}.{PROJECT_TOKENS}</query>"
-    );
-    for view in PROJECT_VIEWS {
+    let mut grants =
+        format!("<query>GRANT SHOW TABLES, SHOW COLUMNS ON {PROJECT_DATABASE}.*</query>");
+    for name in PROJECT_VIEWS.iter().chain([&PROJECT_TOKENS]) {
         let _ = write!(
             grants,
-            "<query>GRANT SELECT ON {PROJECT_DATABASE}.{view}</query>"
-        );
-        let _ = write!(
-            filters,
-            "<{view}><filter>team_id IN (SELECT team_id FROM {PROJECT_DATABASE}.{PROJECT_TOKENS})\
-             </filter></{view}>"
+            "<query>GRANT SELECT ON {PROJECT_DATABASE}.{name}</query>"
         );
     }
-    // The settings of a login do not reach a session, which would see no rows without a reason.
-    let _ = write!(
-        filters,
+    let databases = format!(
+        "<databases><{PROJECT_DATABASE}>{}{}</{PROJECT_DATABASE}></databases>\
+         <default_database>{PROJECT_DATABASE}</default_database>",
+        row_filters(),
+        token_filter(),
+    );
+    login_user(PROJECT, "project", "projects", &grants, &databases)
+}
+
+/// User with whose rights the views are read. A filter of a view alone would not hide rows:
+/// conditions of a statement are evaluated together with it, and an error of one tells of a row
+/// that the filter drops. The filter of a table is evaluated before all else. The settings of a
+/// statement, and with them the token, are those of whoever reads the view.
+fn views() -> String {
+    let mut grants = format!("<query>GRANT SELECT ON {PROJECT_DATABASE}.{PROJECT_TOKENS}</query>");
+    for name in PROJECT_VIEWS {
+        let _ = write!(grants, "<query>GRANT SELECT ON {SOURCE}.{name}</query>");
+    }
+    // An address of documentation, which is nobody's; the login server refuses the name, too.
+    format!(
+        "<{VIEWS}><http_authentication><server>{LOGIN_SERVER}</server><scheme>basic</scheme>\
+         </http_authentication><networks><ip>192.0.2.1</ip></networks><profile>default</profile>\
+         <quota>default</quota><grants>{grants}</grants><databases><{SOURCE}>{}</{SOURCE}>\
+         <{PROJECT_DATABASE}>{}</{PROJECT_DATABASE}></databases></{VIEWS}>",
+        row_filters(),
+        token_filter(),
+    )
+}
+
+/// Filters of all views, or of the tables of their names.
+fn row_filters() -> String {
+    let filter = format!("team_id IN (SELECT team_id FROM {PROJECT_DATABASE}.{PROJECT_TOKENS})");
+    let filters = PROJECT_VIEWS.map(|name| format!("<{name}><filter>{filter}</filter></{name}>"));
+    filters.concat()
+}
+
+/// Filter of the table of tokens. The settings of a login do not reach a session, which would see
+/// no rows without a reason.
+fn token_filter() -> String {
+    format!(
         "<{PROJECT_TOKENS}><filter>hash = hex(SHA256(getSetting('{TOKEN_SETTING}'))) AND NOT \
          throwIf(getSetting('{TOKEN_SETTING}') = '', 'the user of a project has no sessions: send no \
          session_id')</filter></{PROJECT_TOKENS}>"
-    );
-    let databases = format!(
-        "<databases><{PROJECT_DATABASE}>{filters}</{PROJECT_DATABASE}></databases>\
-         <default_database>{PROJECT_DATABASE}</default_database>"
-    );
-    login_user(PROJECT, "project", "projects", &grants, &databases)
+    )
 }
 
 fn login_user(name: &str, profile: &str, quota: &str, grants: &str, more: &str) -> String {
@@ -174,6 +207,7 @@ mod tests {
             "GRANT SELECT ON millrace.*",
             "GRANT SELECT ON project.events",
         );
+        let definer = "GRANT SET DEFINER ON project_views";
         let login = "<http_authentication>";
         let table: [(&[&str], &[&str], bool, &[&str], &[&str]); 5] = [
             (
@@ -187,7 +221,12 @@ mod tests {
                 &[],
                 &["10.0.0.0/8"],
                 true,
-                &["<ip>::1</ip><ip>10.0.0.0/8</ip>", reads_all, reads_one],
+                &[
+                    "<ip>::1</ip><ip>10.0.0.0/8</ip>",
+                    reads_all,
+                    reads_one,
+                    definer,
+                ],
                 &[],
             ),
             (
@@ -209,7 +248,7 @@ mod tests {
                 &[],
                 true,
                 &["GRANT READ, WRITE ON SQLITE"],
-                &[reads_one],
+                &[reads_one, definer],
             ),
         ];
         for (sources, networks, has_users, present, absent) in table {
@@ -221,6 +260,19 @@ mod tests {
                 assert!(!text.contains(part), "{sources:?}: {part}: {text}");
             }
         }
+    }
+
+    #[test]
+    fn rows_are_filtered_in_the_tables_and_in_the_views() {
+        let text = users_xml(&options(&[], &[], true));
+        let filter = "<events><filter>team_id IN (SELECT team_id FROM project.tokens)</filter>";
+        assert_eq!(text.matches(filter).count(), 2, "{text}");
+        let (_, views) = text.split_once("<project_views>").unwrap();
+        assert!(
+            views.contains(&format!("<databases><millrace>{filter}")),
+            "{views}"
+        );
+        assert!(views.contains("<ip>192.0.2.1</ip>"), "{views}");
     }
 
     #[test]

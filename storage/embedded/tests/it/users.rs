@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use millrace_embedded::testing::{PASSWORD, TestEngine};
-use millrace_embedded::{PROJECT_VIEWS, UsersFile, project_user, token_hash};
+use millrace_embedded::{PROJECT_VIEWS, UsersFile, VIEWS, project_user, token_hash};
 
 use crate::client::{curl, post, query};
 
@@ -31,7 +31,7 @@ fn engine() -> &'static TestEngine {
             let rows = format!("INSERT INTO millrace.{name} VALUES (1, 'mine'), (2, '{CANARY}')");
             query(&engine, &rows);
             let view = format!(
-                "CREATE VIEW project.{name} DEFINER = millrace SQL SECURITY DEFINER \
+                "CREATE VIEW project.{name} DEFINER = {VIEWS} SQL SECURITY DEFINER \
                  AS SELECT * FROM millrace.{name}"
             );
             query(&engine, &view);
@@ -274,6 +274,43 @@ fn a_project_never_sees_another_ones_rows() {
         "{}",
         response.text()
     );
+}
+
+/// Statements that fail where a condition is evaluated on a row of the other project.
+const ORACLES: &[&str] = &[
+    "SELECT count() FROM VIEW WHERE throwIf(event LIKE 'CAN%') = 0",
+    "SELECT count() FROM VIEW WHERE throwIf(team_id = 2) = 0",
+    "SELECT count() FROM VIEW WHERE event != 'x' AND throwIf(team_id = 2) = 0",
+    "SELECT count() FROM VIEW WHERE intDiv(1, team_id - 2) != 7",
+    "SELECT sum(throwIf(team_id = 2)) FROM VIEW",
+    "SELECT count() FROM VIEW WHERE ignore(throwIf(team_id = 2)) = 0 GROUP BY event",
+    "SELECT count() FROM (SELECT * FROM VIEW) WHERE throwIf(team_id = 2) = 0",
+    "SELECT count() FROM view(SELECT * FROM VIEW) WHERE throwIf(team_id = 2) = 0",
+    "SELECT count() FROM VIEW AS a JOIN VIEW AS b USING event WHERE throwIf(a.team_id = 2) = 0",
+    "SELECT event FROM VIEW WHERE event IN (SELECT event FROM VIEW WHERE throwIf(team_id = 2) = 0)",
+    "SELECT event FROM VIEW ORDER BY throwIf(team_id = 2) LIMIT 1",
+    "WITH x AS (SELECT * FROM VIEW) SELECT count() FROM x WHERE throwIf(event LIKE 'CAN%') = 0",
+];
+
+#[test]
+fn errors_tell_a_project_nothing_of_another_ones_rows() {
+    let first = project(engine(), 1);
+    for name in PROJECT_VIEWS {
+        for oracle in ORACLES {
+            let sql = oracle.replace("VIEW", &format!("project.{name}"));
+            let response = post(&first, &[], sql.as_bytes());
+            assert_eq!(response.status, 200, "{sql}: {}", response.text());
+        }
+    }
+}
+
+#[test]
+fn nobody_logs_in_as_the_definer_of_the_views() {
+    for password in ["", PASSWORD, &engine().password] {
+        let definer = engine().by(VIEWS, password);
+        let response = post(&definer, &[], b"SELECT 1");
+        assert_ne!(response.status, 200, "{}", response.text());
+    }
 }
 
 #[test]
