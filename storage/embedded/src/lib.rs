@@ -9,6 +9,7 @@
 //! * [`find_library`]: path of the engine's library
 //! * [`Supervisor`]: keeps that process running, in the parent process
 //! * [`UsersFile`], `login`: users whose passwords change while the engine runs
+//! * [`QueryKey`]: passwords by which the program itself logs in for a project
 //! * `ffi`: the C interface; the only `unsafe` of the crate
 //! * `engine`, `config_xml`, `users_xml`, `profiles`, `names`, `memory_file`: start and
 //!   configuration
@@ -32,6 +33,7 @@ mod login;
 mod memory_file;
 mod names;
 mod profiles;
+mod query_key;
 mod serve;
 mod sources;
 mod supervisor;
@@ -44,7 +46,10 @@ mod working_dir;
 pub use confinement::Confinement;
 pub use console::print_line;
 pub use library::{LibraryError, find_library};
-pub use names::{ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER, VIEWS};
+pub use names::{
+    ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, READER, VIEWS,
+};
+pub use query_key::QueryKey;
 pub use serve::run;
 pub use sources::{Source, UnknownSource};
 pub use supervisor::{

@@ -25,8 +25,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use crate::names::TOKEN_SETTING;
-use crate::users_file::{FILE_NAME, Login, UsersFile};
+use crate::QueryKey;
+use crate::names::{QUERY, TOKEN_SETTING};
+use crate::users_file::{FILE_NAME, Login, UsersFile, token_of};
 
 /// Connections at once: the engine keeps one for each of its own that logs in.
 const CONNECTIONS_MAX: usize = 1024;
@@ -42,6 +43,7 @@ pub(crate) struct LoginServer {
 /// Users as of the last change of their file.
 struct CachedUsers {
     dir: PathBuf,
+    query_key: QueryKey,
     cached: Mutex<Option<(SystemTime, UsersFile)>>,
 }
 
@@ -49,13 +51,14 @@ struct CachedUsers {
 
 impl LoginServer {
     /// Binds a free port of loopback, before the process is confined.
-    pub(crate) fn bind(users_dir: PathBuf) -> std::io::Result<Self> {
+    pub(crate) fn bind(users_dir: PathBuf, query_key: QueryKey) -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
             users: CachedUsers {
                 dir: users_dir,
+                query_key,
                 cached: Mutex::new(None),
             },
         })
@@ -139,6 +142,13 @@ fn basic(headers: &HeaderMap) -> Option<(String, String)> {
 
 impl CachedUsers {
     fn login(&self, name: &str, password: &str) -> Option<Login> {
+        if name == QUERY {
+            let token = token_of(password);
+            return self
+                .query_key
+                .accepts(password)
+                .then_some(Login::Project { token });
+        }
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.dir.join(FILE_NAME);
         let changed = std::fs::metadata(&path).and_then(|file| file.modified());
@@ -178,6 +188,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let users = CachedUsers {
             dir: home.path().to_owned(),
+            query_key: QueryKey::of("own"),
             cached: Mutex::new(None),
         };
         let basic = |name: &str, password: &str| {
@@ -201,6 +212,10 @@ mod tests {
             body.contains(TOKEN_SETTING) && body.contains("readonly"),
             "{body}"
         );
+        let query = QueryKey::of("own").password(7);
+        assert_eq!(status(&users, &basic(QUERY, &query)).0, 200);
+        assert_eq!(status(&users, &basic("project", &query)).0, 403);
+        assert_eq!(status(&users, &basic(QUERY, &project)).0, 403);
         file.remove("project_7");
         std::thread::sleep(Duration::from_millis(20));
         file.store(home.path()).unwrap();

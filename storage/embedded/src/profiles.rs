@@ -36,6 +36,12 @@ const INSERT_BLOCK_ROWS: u64 = 1_048_576;
 const STATEMENTS_MAX: u32 = 32;
 /// Longest statement of somebody who only reads.
 const READ_SECONDS_MAX: u32 = 300;
+/// Rows of the result of a statement of the API.
+const RESULT_ROWS_MAX: u64 = 1_000_000;
+/// Bytes of such a result, as the engine holds it in memory.
+const RESULT_BYTES_MAX: u64 = 1 << 30;
+/// Threads of a statement of the API.
+const QUERY_THREADS_MAX: u32 = 2;
 /// What readers, and what all projects together, may take in an hour: statements, rows read, and
 /// seconds.
 pub(crate) const HOUR_QUOTA: &str = "<interval><duration>3600</duration><queries>100000</queries>\
@@ -56,6 +62,16 @@ pub(crate) fn profiles(memory_bytes_max: u64) -> String {
         "max_execution_time",
     ]
     .map(|name| format!("<{name}><const/></{name}>"));
+    let query_limits = format!(
+        "<max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user>\
+         <max_memory_usage>{}</max_memory_usage>\
+         <max_execution_time>{READ_SECONDS_MAX}</max_execution_time>\
+         <max_result_rows>{RESULT_ROWS_MAX}</max_result_rows>\
+         <max_result_bytes>{RESULT_BYTES_MAX}</max_result_bytes>\
+         <result_overflow_mode>throw</result_overflow_mode>\
+         <max_threads>{QUERY_THREADS_MAX}</max_threads><priority>10</priority>",
+        memory_bytes_max / 4,
+    );
     // As a server has them; the library's own defaults are those of a command-line tool.
     format!(
         "<default><async_insert>0</async_insert><implicit_select>0</implicit_select>\
@@ -69,7 +85,8 @@ pub(crate) fn profiles(memory_bytes_max: u64) -> String {
          <admin><profile>default</profile>\
          <max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user></admin>\
          <reader><profile>default</profile><readonly>1</readonly>{limits}</reader>\
-         <project><profile>default</profile>{limits}<constraints>{fixed}</constraints></project>",
+         <project><profile>default</profile>{limits}<constraints>{fixed}</constraints></project>\
+         <query><profile>default</profile>{query_limits}</query>",
         constant = constant.concat(),
         fixed = fixed.concat(),
     )
@@ -87,5 +104,7 @@ mod tests {
         let fixed = "<max_memory_usage><const/></max_memory_usage>";
         assert_eq!(text.matches(fixed).count(), 1, "{text}");
         assert_eq!(text.matches("<readonly>1</readonly>").count(), 1, "{text}");
+        let quarter = format!("<max_memory_usage>{}</max_memory_usage>", 1 << 28);
+        assert_eq!(text.matches(&quarter).count(), 1, "{text}");
     }
 }

@@ -18,7 +18,7 @@ use crate::console::{Console, IDLE, SERVING, STARTED};
 use crate::engine::{Prepared, PreparedEngine};
 use crate::login::LoginServer;
 use crate::working_dir::WorkingDir;
-use crate::{EngineError, EngineOptions, ffi};
+use crate::{EngineError, EngineOptions, QueryKey, ffi};
 
 /// Time that running statements have to finish once shutdown begins.
 const GRACE: Duration = Duration::from_secs(10);
@@ -49,7 +49,9 @@ pub fn run(
     on_ready: impl FnOnce(SocketAddr),
     shutdown: impl Future,
 ) -> Result<Infallible, EngineError> {
-    let login = options.users_dir.clone().map(bind_login).transpose()?;
+    let query_key = QueryKey::of(&options.password);
+    let login = options.users_dir.clone();
+    let login = login.map(|dir| bind_login(dir, query_key)).transpose()?;
     let addresses = choose_addresses(options, login.as_ref())?;
     // Confines this thread and those that it starts: all of the engine's.
     let prepared = Prepared::new(options, &addresses)?;
@@ -67,8 +69,8 @@ pub fn run(
     })
 }
 
-fn bind_login(users_dir: PathBuf) -> Result<LoginServer, EngineError> {
-    LoginServer::bind(users_dir).map_err(EngineError::Session)
+fn bind_login(users_dir: PathBuf, query_key: QueryKey) -> Result<LoginServer, EngineError> {
+    LoginServer::bind(users_dir, query_key).map_err(EngineError::Session)
 }
 
 /// Finds out whether the addresses are free, so that a busy port is one clear sentence, and chooses

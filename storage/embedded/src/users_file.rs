@@ -83,7 +83,8 @@ pub fn token_hash(password: &str) -> String {
     hex(&Sha256::digest(token_of(password).as_bytes())).to_ascii_uppercase()
 }
 
-fn token_of(password: &str) -> String {
+/// Token that belongs to a password.
+pub(crate) fn token_of(password: &str) -> String {
     hex(&Sha256::digest(format!("token:{password}").as_bytes()))
 }
 

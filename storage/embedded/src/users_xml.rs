@@ -8,6 +8,7 @@
 //! | `admin` | [login server](crate::login) | the database |
 //! | `reader` | login server | rows of the database `millrace`, read-only |
 //! | `project` | login server | views of the database `project`, rows of one project |
+//! | `project_query` | login server | as `project`, with the limits of the API |
 //! | `project_views` | none is accepted | reads the tables for these views, rows of one project |
 //!
 //! The engine reads this file once, at its start. So whatever changes while it runs, passwords and
@@ -20,7 +21,7 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 use crate::names::{
-    ADMIN, LOGIN_SERVER, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER,
+    ADMIN, LOGIN_SERVER, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, READER,
     TOKEN_SETTING, VIEWS,
 };
 use crate::profiles::{HOUR_QUOTA, profiles};
@@ -50,12 +51,14 @@ pub(crate) fn users_xml(options: &EngineOptions) -> String {
     }
     if has_readers(options) {
         users += &reader();
-        users += &project();
+        users += &project(PROJECT, "project", "projects");
+        users += &project(QUERY, "query", "queries");
         users += &views();
     }
     format!(
         "<clickhouse><profiles>{}</profiles><users>{users}</users><quotas><default/>\
-         <readers>{HOUR_QUOTA}</readers><projects>{HOUR_QUOTA}</projects></quotas></clickhouse>",
+         <readers>{HOUR_QUOTA}</readers><projects>{HOUR_QUOTA}</projects>\
+         <queries>{HOUR_QUOTA}</queries></quotas></clickhouse>",
         profiles(options.memory_bytes_max),
     )
 }
@@ -118,17 +121,18 @@ fn reader() -> String {
     login_user(READER, "reader", "readers", grants, "")
 }
 
-/// User of all projects. The filter of each view lets the rows pass whose project is in the table
-/// of tokens, and the filter of that table the one row whose hash is that of the token. The login
-/// server knows the token from the password, and nobody can make one up.
-fn project() -> String {
+/// User of all projects, or the one who runs the API's statements for them. The filter of each view
+/// lets the rows pass whose project is in the table of tokens, and the filter of that table the one
+/// row whose hash is that of the token. The login server knows the token from the password, and
+/// nobody can make one up.
+fn project(name: &str, profile: &str, quota: &str) -> String {
     // Each by its name: another view would have no filter.
     let mut grants =
         format!("<query>GRANT SHOW TABLES, SHOW COLUMNS ON {PROJECT_DATABASE}.*</query>");
-    for name in PROJECT_VIEWS.iter().chain([&PROJECT_TOKENS]) {
+    for view in PROJECT_VIEWS.iter().chain([&PROJECT_TOKENS]) {
         let _ = write!(
             grants,
-            "<query>GRANT SELECT ON {PROJECT_DATABASE}.{name}</query>"
+            "<query>GRANT SELECT ON {PROJECT_DATABASE}.{view}</query>"
         );
     }
     let databases = format!(
@@ -137,7 +141,7 @@ fn project() -> String {
         row_filters(),
         token_filter(),
     );
-    login_user(PROJECT, "project", "projects", &grants, &databases)
+    login_user(name, profile, quota, &grants, &databases)
 }
 
 /// User with whose rights the views are read. A filter of a view alone would not hide rows:
@@ -266,7 +270,7 @@ mod tests {
     fn rows_are_filtered_in_the_tables_and_in_the_views() {
         let text = users_xml(&options(&[], &[], true));
         let filter = "<events><filter>team_id IN (SELECT team_id FROM project.tokens)</filter>";
-        assert_eq!(text.matches(filter).count(), 2, "{text}");
+        assert_eq!(text.matches(filter).count(), 3, "{text}");
         let (_, views) = text.split_once("<project_views>").unwrap();
         assert!(
             views.contains(&format!("<databases><millrace>{filter}")),
