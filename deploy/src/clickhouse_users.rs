@@ -9,7 +9,7 @@ use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
 use anyhow::{Context, bail};
 use millrace_catalog::Catalog;
-use millrace_clickhouse::{ClickHouse, ProjectViews};
+use millrace_clickhouse::{ClickHouse, ProjectToken, ProjectViews};
 use millrace_embedded::{
     ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER, UsersFile, VIEWS,
     project_user, token_hash,
@@ -89,8 +89,11 @@ pub async fn rotate(
     }
     let password = users.rotate(name);
     if let Some(project_id) = project_of(name) {
-        let (views, hash) = (views(config)?, token_hash(&password));
-        let opened = clickhouse.open_project(&views, project_id, &hash).await;
+        let token = ProjectToken {
+            team_id: project_id,
+            hash: token_hash(&password),
+        };
+        let opened = clickhouse.open_project(&views(config)?, &token, "").await;
         opened.with_context(|| {
             format!("ClickHouse does not make the user of project {project_id}")
         })?;

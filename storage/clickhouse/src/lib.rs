@@ -20,7 +20,8 @@
 //! | `person_table` | [`PersonTable`]: tables of persons and groups |
 //! | `persons` | persons and groups as the catalog has them; views of them |
 //! | `retention` | drops person updates that were applied long ago |
-//! | `project_views` | [`ProjectViews`]: access of a project to its rows |
+//! | `project_views`, `project_users` | [`ProjectViews`], [`ProjectUsers`]: access of a project to its rows |
+//! | `project_query`, `running_query` | [`ProjectRows`]: answers of customers' statements; their end |
 //! | `rejected`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
 //! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
 //!
@@ -47,6 +48,8 @@ mod person_table;
 mod persons;
 mod post;
 mod presence;
+mod project_query;
+mod project_users;
 mod project_views;
 mod purge;
 mod query_error;
@@ -54,6 +57,7 @@ mod query_id;
 mod quorum;
 mod rejected;
 mod retention;
+mod running_query;
 mod schema;
 mod select;
 mod settings;
@@ -71,7 +75,9 @@ pub use insert_body::Body;
 pub use migrate::MigrateError;
 pub use person_table::PersonTable;
 pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
-pub use project_views::ProjectViews;
+pub use project_query::{ProjectLogin, ProjectRows, ProjectStatement, QueryProgress};
+pub use project_users::{ProjectUsers, UserLimits};
+pub use project_views::{ProjectToken, ProjectViews};
 pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};

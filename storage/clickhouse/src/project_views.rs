@@ -7,6 +7,7 @@
 
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
+use serde::Deserialize;
 
 /// Views for projects. All names are the program's own.
 #[derive(Clone, Copy, Debug)]
@@ -21,35 +22,117 @@ pub struct ProjectViews<'a> {
     pub definer: &'a str,
 }
 
+/// Row of the table of tokens.
+#[derive(clickhouse::Row, Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProjectToken {
+    /// The project.
+    pub team_id: i64,
+    /// Hash of the token.
+    pub hash: String,
+}
+
 impl ClickHouse {
-    /// Lets the holder of a token see the rows of a project, and nobody else any more. Views that
-    /// are missing or out of date are made.
+    /// Lets the holder of a token see the rows of a project, and of all others only the holder of
+    /// `kept`. Views that are missing or out of date are made.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses.
     pub async fn open_project(
         &self,
         views: &ProjectViews<'_>,
-        project_id: i64,
-        token_hash: &str,
+        token: &ProjectToken,
+        kept: &str,
     ) -> Result<(), QueryError> {
-        let database = &self.settings.database;
-        for sql in statements(views, database, project_id, token_hash) {
+        for sql in statements(views, &self.settings.database, token, kept) {
             self.execute(&sql).await?;
         }
         Ok(())
     }
+
+    /// Takes the rows of some projects away from all holders of tokens.
+    ///
+    /// # Errors
+    /// If the server cannot be asked or refuses.
+    pub async fn close_projects(
+        &self,
+        views: &ProjectViews<'_>,
+        project_ids: &[i64],
+    ) -> Result<(), QueryError> {
+        if project_ids.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<String> = project_ids.iter().map(i64::to_string).collect();
+        let sql = format!(
+            "ALTER TABLE {} DELETE WHERE team_id IN ({}) SETTINGS mutations_sync = 1",
+            tokens(views),
+            ids.join(", "),
+        );
+        match self.execute(&sql).await {
+            Err(error) if error.schema_is_missing() => Ok(()),
+            closed => closed,
+        }
+    }
+
+    /// Lists all tokens, in order; none if there is no table of them yet.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn project_tokens(
+        &self,
+        views: &ProjectViews<'_>,
+    ) -> Result<Vec<ProjectToken>, QueryError> {
+        let table = tokens(views);
+        let sql = format!("SELECT team_id, hash FROM {table} ORDER BY team_id, hash");
+        let query = self.proving().query_raw(&sql);
+        match self.within_deadline(query.fetch_all()).await {
+            Err(error) if error.schema_is_missing() => Ok(Vec::new()),
+            listed => listed,
+        }
+    }
+
+    /// Returns true if the holder of a token sees the rows of a project.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn has_token(
+        &self,
+        views: &ProjectViews<'_>,
+        token: &ProjectToken,
+    ) -> Result<bool, QueryError> {
+        let sql = format!(
+            "SELECT count() FROM {} WHERE hash = {} AND team_id = {}",
+            tokens(views),
+            quoted_text(&token.hash),
+            token.team_id,
+        );
+        match self.fetch_u64(&sql).await {
+            Err(error) if error.schema_is_missing() => Ok(false),
+            counted => Ok(counted? > 0),
+        }
+    }
+}
+
+fn tokens(views: &ProjectViews<'_>) -> String {
+    format!(
+        "{}.{}",
+        quoted_name(views.database),
+        quoted_name(views.tokens)
+    )
 }
 
 /// Statements in their order: whoever had an earlier token loses the rows first.
 fn statements(
     views: &ProjectViews<'_>,
     source: &str,
-    project_id: i64,
-    token_hash: &str,
+    token: &ProjectToken,
+    kept: &str,
 ) -> Vec<String> {
-    let (database, source) = (quoted_name(views.database), quoted_name(source));
-    let tokens = format!("{database}.{}", quoted_name(views.tokens));
+    let (database, source, tokens) = (
+        quoted_name(views.database),
+        quoted_name(source),
+        tokens(views),
+    );
+    let (project_id, hash) = (token.team_id, quoted_text(&token.hash));
     let mut statements = vec![
         format!("CREATE DATABASE IF NOT EXISTS {database}"),
         format!(
@@ -57,7 +140,9 @@ fn statements(
              SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"
         ),
         format!(
-            "ALTER TABLE {tokens} DELETE WHERE team_id = {project_id} SETTINGS mutations_sync = 1"
+            "ALTER TABLE {tokens} DELETE WHERE team_id = {project_id} AND hash NOT IN ({hash}, {kept}) \
+             SETTINGS mutations_sync = 1",
+            kept = quoted_text(kept),
         ),
     ];
     for view in views.views {
@@ -68,9 +153,10 @@ fn statements(
             definer = quoted_name(views.definer),
         ));
     }
+    // Twice by two processes at once: that shows no row twice.
     statements.push(format!(
-        "INSERT INTO {tokens} SETTINGS async_insert = 0 VALUES ({hash}, {project_id})",
-        hash = quoted_text(token_hash),
+        "INSERT INTO {tokens} SELECT {hash}, {project_id} WHERE {hash} NOT IN (SELECT hash FROM {tokens}) \
+         SETTINGS async_insert = 0"
     ));
     statements
 }
@@ -87,18 +173,23 @@ mod tests {
             views: &["events", "persons"],
             definer: "project_views",
         };
-        let statements = statements(&views, "millrace", 7, "AB");
+        let token = ProjectToken {
+            team_id: 7,
+            hash: "AB".to_owned(),
+        };
+        let statements = statements(&views, "millrace", &token, "CD");
         let at = |part: &str| {
             let found = statements.iter().position(|sql| sql.contains(part));
             found.unwrap_or_else(|| panic!("{part}: {statements:?}"))
         };
         assert!(
-            at("DELETE WHERE team_id = 7") < at("('AB', 7)"),
+            at("DELETE WHERE team_id = 7 AND hash NOT IN ('AB', 'CD')") < at("SELECT 'AB', 7"),
             "{statements:?}"
         );
         assert!(
-            at("`project`.`events` DEFINER = `project_views` SQL SECURITY DEFINER") < at("'AB'")
+            at("`project`.`events` DEFINER = `project_views` SQL SECURITY DEFINER")
+                < at("SELECT 'AB'")
         );
-        assert!(at("SELECT * FROM `millrace`.`persons`") < at("'AB'"));
+        assert!(at("SELECT * FROM `millrace`.`persons`") < at("SELECT 'AB'"));
     }
 }

@@ -9,6 +9,9 @@ use clickhouse::error::Error;
 use std::error::Error as StdError;
 use std::fmt;
 
+/// ClickHouse's code `SYNTAX_ERROR`.
+const SYNTAX_ERROR: u32 = 62;
+
 /// Kind of an error, by the action that an operator has to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueryErrorKind {
@@ -88,6 +91,33 @@ impl QueryError {
         between.into_iter().find(is_name)
     }
 
+    /// Reason in ClickHouse's words, without its code, its name of the error and its version.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        let text = self.message.trim();
+        let text = text
+            .split_once("Exception: ")
+            .map_or(text, |(_, rest)| rest);
+        let end = text.rfind(" (version ").unwrap_or(text.len());
+        let text = text.get(..end).unwrap_or(text);
+        let Some(name) = self.name() else {
+            return text;
+        };
+        let suffix = format!(" ({name})");
+        text.strip_suffix(suffix.as_str()).unwrap_or(text)
+    }
+
+    /// Position of a syntax error in the statement, in bytes, from 1.
+    #[must_use]
+    pub fn position(&self) -> Option<u32> {
+        if self.code != Some(SYNTAX_ERROR) {
+            return None;
+        }
+        let (_, rest) = self.message.split_once("failed at position ")?;
+        let end = rest.find(|letter: char| !letter.is_ascii_digit())?;
+        rest.get(..end)?.parse().ok()
+    }
+
     /// Returns true if the database or a table is missing, which applying the migrations mends.
     #[must_use]
     pub fn schema_is_missing(&self) -> bool {
@@ -148,6 +178,29 @@ fn is_no_http(error: &(dyn StdError + 'static)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_has_a_reason_and_a_position_without_names_and_versions() {
+        let table = [
+            (
+                "Code: 62. DB::Exception: Syntax error: failed at position 23 (bad) (line 2, col 13): bad. \
+                 Expected one of: token. (SYNTAX_ERROR) (version 26.7.2.1)",
+                "Syntax error: failed at position 23 (bad) (line 2, col 13): bad. Expected one of: token.",
+                Some(23),
+            ),
+            (
+                "Code: 47. DB::Exception: Unknown `failed at position 5 `. (UNKNOWN_IDENTIFIER) (version 26.7.2.1)",
+                "Unknown `failed at position 5 `.",
+                None,
+            ),
+            ("502 Bad Gateway", "502 Bad Gateway", None),
+        ];
+        for (text, reason, position) in table {
+            let error = QueryError::from(Error::BadResponse(text.to_owned()));
+            assert_eq!(error.reason(), reason, "{text}");
+            assert_eq!(error.position(), position, "{text}");
+        }
+    }
 
     #[test]
     fn an_error_has_the_name_that_clickhouse_gives_it() {

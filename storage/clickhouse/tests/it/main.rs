@@ -20,6 +20,7 @@ mod inserts;
 mod persons;
 mod presence;
 mod profiles;
+mod project_queries;
 mod proxy;
 mod purge;
 mod quorum;
