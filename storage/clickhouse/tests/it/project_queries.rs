@@ -91,7 +91,7 @@ async fn a_statement_sees_the_rows_of_its_project_and_tells_its_figures() {
         assert!(summary.contains("\"read_rows\":"), "{summary}");
         let text = all(&mut rows).await.unwrap();
         let line = format!("{{\"event\":\"{expected}\"}}\n");
-        assert_eq!(text, if expected.is_empty() { "" } else { &line });
+        assert_eq!(text, if expected.is_empty() { "" } else { line.as_str() });
     }
     let tokens = clickhouse.project_tokens(&views()).await.unwrap();
     let ids: Vec<_> = tokens.iter().map(|token| token.team_id).collect();
