@@ -8,7 +8,8 @@
 //! Key, scope and level are checked again after every wait, for the body or for another change of
 //! the same resource, so that a key that was revoked meanwhile does not write.
 //!
-//! Reads are cancelled when the client disconnects. Changes are not: from the idempotency key on
+//! Reads, also those by `POST` whose response is streamed, are cancelled when the client
+//! disconnects. Changes are not: from the idempotency key on
 //! they run as a task of their own, so that a change that has begun is finished and its response
 //! is kept.
 
@@ -53,7 +54,11 @@ where
     let route = found.as_ref().map_or("none", |found| found.item.template);
     let span = tracing::error_span!("request", request_id, method = %head.method, route);
     let problem = render::wants_problem(&head.headers);
-    let is_read = matches!(head.method, Method::GET | Method::HEAD);
+    let is_stream = found.as_ref().is_some_and(|found| {
+        let operation = found.item.operation(&head.method);
+        operation.is_some_and(|operation| operation.is_stream)
+    });
+    let is_read = is_stream || matches!(head.method, Method::GET | Method::HEAD);
     let answered = async {
         let (mut rate_limit, mut memory) = (None, None);
         let outcome = match found {
@@ -86,7 +91,7 @@ where
             }
             None => Err(ApiError::not_found()),
         };
-        let bytes = outcome.as_ref().map_or(0, |made| made.body.len());
+        let bytes = outcome.as_ref().map_or(0, Success::memory_bytes);
         let has_memory = memory.as_mut().is_none_or(|memory| memory.resize(bytes));
         // A change that was made is answered even if the budget is used up.
         let outcome = match has_memory || !is_read {
@@ -164,12 +169,29 @@ where
         }
         None => (context, Bytes::new()),
     };
+    if operation.is_stream {
+        return stream(&operation, context, &body).await;
+    }
     let change = change::run(app.clone(), routed, operation, context, body);
     let done = tokio::spawn(change.in_current_span()).await;
     done.unwrap_or_else(|error| {
         tracing::error!(%error, "a change did not end");
         Err(ApiError::internal())
     })
+}
+
+/// Begins a streamed response. It is a read, whatever its method.
+async fn stream(
+    operation: &Operation,
+    context: Context,
+    body: &Bytes,
+) -> Result<Success, ApiError> {
+    let sent = match &operation.body {
+        Some(schema) => body::check(&context.request.headers, body, schema)?,
+        None => serde_json::Value::Null,
+    };
+    let answer = (operation.run)(context, sent).await?;
+    Ok(Success::of(operation, answer))
 }
 
 async fn read(operation: &Operation, context: Context) -> Result<Success, ApiError> {

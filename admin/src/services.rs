@@ -4,7 +4,9 @@ use crate::dns::Dns;
 use crate::key_cache::KeyCache;
 use crate::mail::Outbox;
 use crate::plugin_catalogue::PluginCatalogue;
+use crate::project_queries::ProjectQueries;
 use crate::proxy_check::ProbeOptions;
+use crate::query_slots::QuerySlots;
 use ipnet::IpNet;
 use millrace_catalog::Catalog;
 use millrace_exports::SecretKey;
@@ -84,6 +86,10 @@ pub struct Services {
     pub source_parser: Option<Arc<dyn SourceParser>>,
     /// Key cache of ingestion in the same process, updated before a change is answered.
     pub key_cache: KeyCache,
+    /// Runs the queries of projects; `None`: there are none.
+    pub project_queries: Option<Arc<dyn ProjectQueries>>,
+    /// Slots of these queries.
+    pub(crate) query_slots: QuerySlots,
 }
 
 impl Services {
@@ -100,6 +106,8 @@ impl Services {
             plugin_catalogue: PluginCatalogue::default(),
             source_parser: None,
             key_cache: KeyCache::default(),
+            project_queries: None,
+            query_slots: QuerySlots::default(),
         }
     }
 }

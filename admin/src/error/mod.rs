@@ -1,9 +1,10 @@
-//! Errors of the API: the same four keys everywhere.
+//! Errors of the API: the same four keys everywhere, and one more for queries in ClickHouse.
 //!
 //! [`ApiError`] is the message for the client. Internal errors are logged where they arise and
-//! answered without details. This module maps errors of the catalog to statuses; `wire` holds
-//! the bodies.
+//! answered without details. This module maps errors of the catalog to statuses, `query` those of
+//! ClickHouse; `wire` holds the bodies.
 
+mod query;
 mod wire;
 
 pub(crate) use wire::{ErrorBody, ProblemBody};
@@ -37,6 +38,8 @@ struct ErrorDetails {
     attr: Option<String>,
     /// Header that goes with the status.
     header: Option<(HeaderName, String)>,
+    /// Error of ClickHouse, of a query.
+    clickhouse: Option<wire::ClickHouseDetail>,
 }
 
 // === errors of handlers ===
@@ -247,6 +250,7 @@ impl ApiError {
             detail: detail.into(),
             attr: None,
             header: None,
+            clickhouse: None,
         }))
     }
 

@@ -9,6 +9,18 @@ use std::borrow::Cow;
 use warp::http::Response as HttpResponse;
 use warp::reply::Response;
 
+/// Error of ClickHouse behind the error of a query.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ClickHouseError")]
+pub(crate) struct ClickHouseDetail {
+    /// Code of the error.
+    pub(super) code: u32,
+    /// Name of the error, such as `SYNTAX_ERROR`.
+    pub(super) name: Option<String>,
+    /// Position in the query, in bytes, from 1.
+    pub(super) position: Option<u32>,
+}
+
 /// The body of an error.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Error")]
@@ -22,6 +34,9 @@ pub(crate) struct ErrorBody {
     detail: Cow<'static, str>,
     /// Field that caused the error, if one did; nested fields are joined with `__`.
     attr: Option<String>,
+    /// Error of ClickHouse; only of queries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clickhouse: Option<ClickHouseDetail>,
 }
 
 /// The body of an error for those who ask for `application/problem+json` (RFC 9457).
@@ -41,6 +56,9 @@ pub(crate) struct ProblemBody {
     detail: Cow<'static, str>,
     /// Field that caused the error, if one did; nested fields are joined with `__`.
     attr: Option<String>,
+    /// Error of ClickHouse; only of queries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clickhouse: Option<ClickHouseDetail>,
 }
 
 impl ApiError {
@@ -67,6 +85,7 @@ impl ApiError {
             detail,
             attr,
             header,
+            clickhouse,
         } = *self.0;
         let (content_type, body) = if problem {
             let body = ProblemBody {
@@ -76,6 +95,7 @@ impl ApiError {
                 code,
                 detail,
                 attr,
+                clickhouse,
             };
             ("application/problem+json", serde_json::to_vec(&body))
         } else {
@@ -84,6 +104,7 @@ impl ApiError {
                 code,
                 detail,
                 attr,
+                clickhouse,
             };
             ("application/json", serde_json::to_vec(&body))
         };
