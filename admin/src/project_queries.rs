@@ -119,13 +119,16 @@ impl QueryFormat {
     }
 }
 
+/// Piece of an answer.
+pub type Piece = io::Result<Bytes>;
+
 /// Answer of a query.
 #[derive(Debug)]
 pub struct QueryAnswer {
     /// Figures of ClickHouse, as JSON.
     pub summary: Option<String>,
     /// The answer, in pieces. An error in the place of a piece ends it: it is not complete.
-    pub pieces: mpsc::Receiver<io::Result<Bytes>>,
+    pub pieces: mpsc::Receiver<Piece>,
 }
 
 /// Reason why a query has no answer.

@@ -1,5 +1,5 @@
 //! Users of the embedded ClickHouse beside the server's own: `admin`, `reader`, and one for each
-//! project that asked for it.
+//! project that asked for it, which `clickhouse_sync` takes from the catalog.
 //!
 //! `credentials.json` has the passwords of the first two in clear text, as it has the server's own.
 //! The file of users has hashes only. It is what the engine's login server reads, so the password
@@ -7,25 +7,13 @@
 
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
-use anyhow::{Context, bail};
-use millrace_catalog::Catalog;
-use millrace_clickhouse::{ClickHouse, ProjectToken, ProjectViews};
-use millrace_embedded::{
-    ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER, UsersFile, VIEWS,
-    project_user, token_hash,
-};
-use millrace_organizations::Projects;
-use millrace_rows::RareLog;
-use std::collections::BTreeSet;
-use std::convert::Infallible;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use anyhow::bail;
+use millrace_embedded::{ADMIN, PROJECT, READER, UsersFile, project_user};
+use std::path::PathBuf;
 use uuid::Uuid;
 
 /// Folder of the file of users, below the data folder.
 const DIR: &str = "clickhouse-users";
-/// Pause between two checks for users of deleted projects.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Folder of the file of users.
 #[must_use]
@@ -69,16 +57,11 @@ pub fn ensure(config: &Config, credentials: &mut Credentials) -> anyhow::Result<
     Ok(())
 }
 
-/// Gives a user a new password and returns it. A project's user is made if it is missing, and sees
-/// the rows of its project from now on.
+/// Gives `reader` or `admin` a new password and returns it.
 ///
 /// # Errors
-/// When there is no such user, ClickHouse cannot be asked, or a file cannot be written.
-pub async fn rotate(
-    config: &Config,
-    clickhouse: &ClickHouse,
-    name: &str,
-) -> anyhow::Result<String> {
+/// When there is no such user, or a file cannot be written.
+pub fn rotate(config: &Config, name: &str) -> anyhow::Result<String> {
     let dir = dir(config);
     let mut users = UsersFile::load(&dir)?;
     if users.names().next().is_none() {
@@ -87,70 +70,17 @@ pub async fn rotate(
              --data-dir"
         );
     }
-    let password = users.rotate(name);
-    if let Some(project_id) = project_of(name) {
-        let token = ProjectToken {
-            team_id: project_id,
-            hash: token_hash(&password),
-        };
-        let opened = clickhouse.open_project(&views(config)?, &token, "").await;
-        opened.with_context(|| {
-            format!("ClickHouse does not make the user of project {project_id}")
-        })?;
-    } else if name == ADMIN || name == READER {
-        keep(config, name, &password)?;
-    } else {
+    if name != ADMIN && name != READER {
         bail!(
             "there is no user {name:?} whose password can be rotated; there are {ADMIN}, {READER} and {}, with the id \
              of a project",
             project_user(1)
         );
     }
+    let password = users.rotate(name);
+    keep(config, name, &password)?;
     users.store(&dir)?;
     Ok(password)
-}
-
-/// Removes users of projects that the catalog no longer has, for ever.
-pub async fn remove_deleted(config: Config, catalog: Catalog) -> Infallible {
-    let (dir, failures) = (dir(&config), RareLog::default());
-    loop {
-        match remove_deleted_once(&dir, &catalog).await {
-            Ok(()) => {
-                failures.clear();
-            }
-            Err(error) if failures.is_due(&format!("{error:#}"), Instant::now()) => {
-                tracing::warn!(
-                    error = format!("{error:#}"),
-                    "users of deleted projects cannot be removed from ClickHouse; trying again"
-                );
-            }
-            Err(_) => {}
-        }
-        tokio::time::sleep(CHECK_INTERVAL).await;
-    }
-}
-
-async fn remove_deleted_once(dir: &Path, catalog: &Catalog) -> anyhow::Result<()> {
-    let users = UsersFile::load(dir)?;
-    let named: Vec<(String, i64)> = users
-        .names()
-        .filter_map(|name| Some((name.to_owned(), project_of(name)?)))
-        .collect();
-    if named.is_empty() {
-        return Ok(());
-    }
-    let projects = Projects::new(catalog).list_all(None).await?;
-    let living: BTreeSet<i64> = projects.into_iter().map(|project| project.id).collect();
-    // A command may have changed the file meanwhile.
-    let mut users = UsersFile::load(dir)?;
-    let mut is_changed = false;
-    for (name, _) in named.iter().filter(|(_, id)| !living.contains(id)) {
-        is_changed |= users.remove(name);
-    }
-    if is_changed {
-        users.store(dir)?;
-    }
-    Ok(())
 }
 
 /// Id of the project whose user this is.
@@ -162,27 +92,6 @@ pub fn project_of(name: &str) -> Option<i64> {
         .parse()
         .ok()?;
     (project_user(id) == name).then_some(id)
-}
-
-fn views(config: &Config) -> anyhow::Result<ProjectViews<'_>> {
-    let Engine::Embedded { sources, .. } = &config.engine else {
-        bail!(
-            "clickhouse_url names a server, whose users are made by its own means; this command is for the \
-             embedded ClickHouse"
-        );
-    };
-    if !sources.iter().all(|source| source.is_remote()) {
-        bail!(
-            "clickhouse_sources has file or sqlite, which reach the rows of all projects, so there are no users of \
-             single projects; remove these sources and start the server again"
-        );
-    }
-    Ok(ProjectViews {
-        database: PROJECT_DATABASE,
-        tokens: PROJECT_TOKENS,
-        views: &PROJECT_VIEWS,
-        definer: VIEWS,
-    })
 }
 
 /// Keeps a password in `credentials.json`.

@@ -7,6 +7,8 @@
 //! | `ingest_logs` | opening of the logs |
 //! | `ingest`, `admin`, `engine` | parts of a mode: ingestion, organization API, embedded ClickHouse |
 //! | `engine_process`, `clickhouse_users` | the embedded ClickHouse's own process, and its users |
+//! | `clickhouse_sync` | users of projects in ClickHouse, as the catalog has them |
+//! | `project_access`, `project_queries` | logins for the rows of projects; their queries |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
 //! | `node_registration`, `starts_file` | registration of a node, which detects copies of its data folder |
@@ -36,6 +38,7 @@ mod bootstrap;
 mod capacity;
 mod cleanup;
 mod cli;
+mod clickhouse_sync;
 mod clickhouse_users;
 mod clickhouse_watch;
 mod commands;
@@ -56,6 +59,8 @@ mod persons;
 mod plugin_source;
 mod poll_timeout;
 mod preflight;
+mod project_access;
+mod project_queries;
 #[cfg(test)]
 mod reference;
 mod restore_mark;
@@ -135,7 +140,8 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Clickhouse { parent }) => engine_process::run(config, *parent),
         Some(Command::ClickhouseUsers(command)) => commands::clickhouse_users::run(config, command),
         Some(Command::Credentials(command)) => commands::credentials::run(config, command),
-        Some(Command::Migrate) => commands::migrate(config),
+        Some(Command::Migrate(arguments)) => commands::migrate::run(config, *arguments),
+        Some(Command::Query(query)) => commands::query::run(config, query),
         Some(Command::Config) => {
             print(&config::show(&cli::command(), layers, config));
             Ok(())

@@ -14,7 +14,7 @@ use crate::config::{Config, Engine};
 use crate::credentials::{Banner, Credentials};
 use crate::ingest::{AcceptingIngest, Ingest};
 use crate::signals::StopSignal;
-use crate::{bootstrap, clickhouse_users, clickhouse_watch, connect, engine, output, preflight};
+use crate::{bootstrap, clickhouse_sync, clickhouse_watch, connect, engine, output, preflight};
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use millrace_catalog::Catalog;
@@ -200,7 +200,7 @@ impl<'a> Startup<'a> {
         }
         if server.engine.is_some() {
             let catalog = opened.catalog.clone();
-            tokio::spawn(clickhouse_users::remove_deleted(config.clone(), catalog));
+            tokio::spawn(clickhouse_sync::run(config.clone(), catalog));
         }
         let problem = clickhouse_watch::begin(config, self.parts.ingest, &self.readiness).await;
         let banner = Banner {

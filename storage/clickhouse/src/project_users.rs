@@ -98,7 +98,20 @@ impl ClickHouse {
         ]
     }
 
-    /// Makes a user who reads the rows of all projects, unless there is one of that name.
+    /// Lists users by the beginnings of their names.
+    ///
+    /// # Errors
+    /// If the server cannot be asked or refuses.
+    pub async fn users_named(&self, beginning: &str) -> Result<Vec<String>, QueryError> {
+        let sql = format!(
+            "SELECT name FROM system.users WHERE startsWith(name, {}) ORDER BY name",
+            quoted_text(beginning)
+        );
+        self.within_deadline(self.client.query_raw(&sql).fetch_all())
+            .await
+    }
+
+    /// Makes a user who reads the rows of all projects, or gives it another password.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses.
@@ -107,7 +120,7 @@ impl ClickHouse {
         let database = quoted_name(&self.settings.database);
         for sql in [
             format!(
-                "CREATE USER IF NOT EXISTS {user}{on_cluster} IDENTIFIED WITH sha256_hash BY {} \
+                "CREATE USER OR REPLACE {user}{on_cluster} IDENTIFIED WITH sha256_hash BY {} \
                  DEFAULT DATABASE {database} SETTINGS readonly = 1 CONST",
                 quoted_text(password_sha256)
             ),

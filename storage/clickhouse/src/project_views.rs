@@ -32,8 +32,9 @@ pub struct ProjectToken {
 }
 
 impl ClickHouse {
-    /// Lets the holder of a token see the rows of a project, and of all others only the holder of
-    /// `kept`. Views that are missing or out of date are made.
+    /// Lets the holder of a token see the rows of a project. With `kept`, nobody else sees them any
+    /// more but the holder of the token with that hash. Views that are missing or out of date are
+    /// made.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses.
@@ -41,7 +42,7 @@ impl ClickHouse {
         &self,
         views: &ProjectViews<'_>,
         token: &ProjectToken,
-        kept: &str,
+        kept: Option<&str>,
     ) -> Result<(), QueryError> {
         for sql in statements(views, &self.settings.database, token, kept) {
             self.execute(&sql).await?;
@@ -125,7 +126,7 @@ fn statements(
     views: &ProjectViews<'_>,
     source: &str,
     token: &ProjectToken,
-    kept: &str,
+    kept: Option<&str>,
 ) -> Vec<String> {
     let (database, source, tokens) = (
         quoted_name(views.database),
@@ -139,12 +140,14 @@ fn statements(
             "CREATE TABLE IF NOT EXISTS {tokens} (hash String, team_id Int64) ENGINE = MergeTree ORDER BY hash \
              SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"
         ),
-        format!(
+    ];
+    if let Some(kept) = kept {
+        statements.push(format!(
             "ALTER TABLE {tokens} DELETE WHERE team_id = {project_id} AND hash NOT IN ({hash}, {kept}) \
              SETTINGS mutations_sync = 1",
             kept = quoted_text(kept),
-        ),
-    ];
+        ));
+    }
     for view in views.views {
         let view = quoted_name(view);
         statements.push(format!(
@@ -177,7 +180,7 @@ mod tests {
             team_id: 7,
             hash: "AB".to_owned(),
         };
-        let statements = statements(&views, "millrace", &token, "CD");
+        let statements = statements(&views, "millrace", &token, Some("CD"));
         let at = |part: &str| {
             let found = statements.iter().position(|sql| sql.contains(part));
             found.unwrap_or_else(|| panic!("{part}: {statements:?}"))

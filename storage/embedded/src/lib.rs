@@ -55,7 +55,9 @@ pub use sources::{Source, UnknownSource};
 pub use supervisor::{
     EXIT_PERMANENT_FAILURE, State, Status, Supervisor, SupervisorOptions, announce, end_with_parent,
 };
-pub use users_file::{UsersFile, UsersFileError, project_user, token_hash};
+pub use users_file::{
+    UsersFile, UsersFileError, password_hash, project_password, project_user, token_hash,
+};
 
 /// Options of the engine's process.
 #[derive(Clone)]

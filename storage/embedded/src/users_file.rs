@@ -77,6 +77,18 @@ pub fn project_user(project_id: i64) -> String {
     format!("{PROJECT}_{project_id}")
 }
 
+/// New random password of a project's user.
+#[must_use]
+pub fn project_password(project_id: i64) -> String {
+    format!("{project_id}_{}", Uuid::new_v4().simple())
+}
+
+/// Hash of a password, as the file of users and ClickHouse's own users have it.
+#[must_use]
+pub fn password_hash(password: &str) -> String {
+    hex(&Sha256::digest(password.as_bytes()))
+}
+
 /// Hash under which the table of tokens holds the project of a password.
 #[must_use]
 pub fn token_hash(password: &str) -> String {
@@ -132,25 +144,34 @@ impl UsersFile {
     #[must_use]
     pub fn has_password(&self, name: &str, password: &str) -> bool {
         self.users.get(name).is_some_and(|user| {
-            let given = hex(&Sha256::digest(password.as_bytes()));
+            let given = password_hash(password);
             bool::from(given.as_bytes().ct_eq(user.password_sha256.as_bytes()))
         })
     }
 
+    /// Returns true if the user exists and its password has this hash.
+    #[must_use]
+    pub fn has_hash(&self, name: &str, password_sha256: &str) -> bool {
+        let user = self.users.get(name);
+        user.is_some_and(|user| user.password_sha256 == password_sha256)
+    }
+
     /// Sets the password of a user, who is created if missing.
     pub fn set_password(&mut self, name: &str, password: &str) {
-        let password_sha256 = hex(&Sha256::digest(password.as_bytes()));
+        self.set_hash(name, password_hash(password));
+    }
+
+    /// Sets the hash of a user's password; the user is created if missing.
+    pub fn set_hash(&mut self, name: &str, password_sha256: String) {
         self.users
             .insert(name.to_owned(), UserRecord { password_sha256 });
     }
 
     /// Gives a user a new random password and returns it.
     pub fn rotate(&mut self, name: &str) -> String {
-        let random = Uuid::new_v4().simple();
-        let password = match name.strip_prefix(PROJECT) {
-            Some(id) => format!("{}_{random}", id.trim_start_matches('_')),
-            None => random.to_string(),
-        };
+        let id = name.strip_prefix(PROJECT);
+        let id = id.and_then(|id| id.trim_start_matches('_').parse().ok());
+        let password = id.map_or_else(|| Uuid::new_v4().simple().to_string(), project_password);
         self.set_password(name, &password);
         password
     }

@@ -45,7 +45,10 @@ async fn login(database: &Database, engine: &TestEngine, project_id: i64) -> Pro
     };
     let clickhouse = &database.clickhouse;
     for _ in 0..2 {
-        clickhouse.open_project(&views(), &token, "").await.unwrap();
+        clickhouse
+            .open_project(&views(), &token, None)
+            .await
+            .unwrap();
         assert!(clickhouse.has_token(&views(), &token).await.unwrap());
     }
     ProjectLogin {
@@ -91,7 +94,14 @@ async fn a_statement_sees_the_rows_of_its_project_and_tells_its_figures() {
         assert!(summary.contains("\"read_rows\":"), "{summary}");
         let text = all(&mut rows).await.unwrap();
         let line = format!("{{\"event\":\"{expected}\"}}\n");
-        assert_eq!(text, if expected.is_empty() { "" } else { line.as_str() });
+        assert_eq!(
+            text,
+            if expected.is_empty() {
+                ""
+            } else {
+                line.as_str()
+            }
+        );
     }
     let tokens = clickhouse.project_tokens(&views()).await.unwrap();
     let ids: Vec<_> = tokens.iter().map(|token| token.team_id).collect();
