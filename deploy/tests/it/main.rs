@@ -49,6 +49,7 @@ mod nodes;
 mod panics;
 mod persons;
 mod plugin_sources;
+mod project_queries;
 mod prose;
 mod read_only_commands;
 mod readme;

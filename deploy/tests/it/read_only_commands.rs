@@ -9,8 +9,9 @@ use std::process::Output;
 use tempfile::TempDir;
 
 /// All commands but servers, with their arguments; `FOLDER` is the folder that they read.
-pub const COMMANDS: [&str; 35] = [
+pub const COMMANDS: [&str; 36] = [
     "migrate",
+    "query SELECT",
     "config",
     "serve --print-credentials",
     "credentials",
