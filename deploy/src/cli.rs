@@ -105,7 +105,7 @@ pub enum Command {
         #[arg(long, hide = true)]
         parent: Option<u32>,
     },
-    /// List the users of the embedded ClickHouse, and change their passwords
+    /// List the users of ClickHouse, and change their passwords
     #[command(subcommand)]
     ClickhouseUsers(clickhouse_users::Command),
     /// Print the keys and addresses of the first start, or the password of a user of ClickHouse
