@@ -114,7 +114,7 @@ fn remove_logins(config: &Config, wanted: &Wanted) -> anyhow::Result<()> {
 }
 
 async fn sync_embedded(config: &Config, wanted: &Wanted) -> anyhow::Result<()> {
-    let access = ProjectAccess::connect(connect::clickhouse_settings(config)?).await?;
+    let access = ProjectAccess::connect(config, connect::clickhouse_settings(config)?).await?;
     let clickhouse = access.clickhouse();
     let tokens = clickhouse.project_tokens(&EMBEDDED_VIEWS).await?;
     let gone: BTreeSet<i64> = tokens
@@ -153,7 +153,7 @@ async fn sync_server(config: &Config, wanted: &Wanted, synced: &mut Synced) -> a
     if wanted.users.is_empty() && synced.hashes.is_empty() {
         return Ok(());
     }
-    let access = ProjectAccess::connect(connect::clickhouse_settings(config)?).await?;
+    let access = ProjectAccess::connect(config, connect::clickhouse_settings(config)?).await?;
     if access.is_embedded() {
         // The process that supervises that engine makes its users.
         return Ok(());

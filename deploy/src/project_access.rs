@@ -12,7 +12,7 @@ use millrace_clickhouse::{
     ProjectViews, QueryError, Settings, UserLimits,
 };
 use millrace_embedded::{
-    PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, QueryKey, VIEWS, password_hash,
+    EXPORT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, QueryKey, VIEWS, password_hash,
     token_hash,
 };
 use std::time::Duration;
@@ -63,6 +63,8 @@ pub struct ProjectAccess {
     settings: Settings,
     key: QueryKey,
     is_embedded: bool,
+    /// False if the embedded engine has no users of single projects.
+    has_users: bool,
 }
 
 /// Fails where the embedded engine has no users of single projects.
@@ -82,39 +84,23 @@ pub fn check_supported(config: &Config) -> anyhow::Result<()> {
 }
 
 impl ProjectAccess {
-    /// Asks a server which kind it is.
+    /// Access by these settings; asks a server of the configuration which kind it is.
     ///
     /// # Errors
     /// If it cannot be asked.
-    pub async fn connect(settings: Settings) -> Result<Self, QueryError> {
+    pub async fn connect(config: &Config, settings: Settings) -> Result<Self, QueryError> {
         let clickhouse = ClickHouse::new(&settings);
         let key = QueryKey::of(&settings.password);
-        let login = ProjectLogin {
-            user: QUERY.to_owned(),
-            password: key.password(0),
-            database: SYSTEM,
-        };
-        let query_id = uuid::Uuid::new_v4().to_string();
-        let probe = ProjectStatement {
-            sql: "SELECT 1",
-            format: "JSONEachRow",
-            query_id: &query_id,
-            held_bytes: 0,
-            duration_max: PROBE_MAX,
-        };
-        let is_embedded = match clickhouse.query_as(&login, &probe).await {
-            Ok(mut rows) => {
-                while rows.next().await?.is_some() {}
-                true
-            }
-            Err(error) if is_unknown_user(&error) => false,
-            Err(error) => return Err(error),
+        let is_embedded = match config.engine {
+            Engine::Embedded { .. } => true,
+            Engine::Server { .. } => is_embedded(&clickhouse, &key).await?,
         };
         Ok(Self {
             clickhouse,
             settings,
             key,
             is_embedded,
+            has_users: check_supported(config).is_ok(),
         })
     }
 
@@ -175,6 +161,21 @@ impl ProjectAccess {
         }
     }
 
+    /// Login of exports for a project; `None` on an operator's server, which has no such user.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn export_login(&self, project_id: i64) -> Result<Option<ProjectLogin>, QueryError> {
+        if !self.is_embedded || !self.has_users {
+            return Ok(None);
+        }
+        self.open(project_id).await?;
+        Ok(Some(ProjectLogin {
+            user: EXPORT.to_owned(),
+            ..self.login(project_id)
+        }))
+    }
+
     fn login(&self, project_id: i64) -> ProjectLogin {
         ProjectLogin {
             user: match self.is_embedded {
@@ -203,6 +204,31 @@ impl ProjectAccess {
         self.clickhouse
             .make_project_user(&USERS, &login.user, project_id, &hash, QUERY_LIMITS)
             .await
+    }
+}
+
+/// Asks whether the program's user of an embedded engine is there.
+async fn is_embedded(clickhouse: &ClickHouse, key: &QueryKey) -> Result<bool, QueryError> {
+    let login = ProjectLogin {
+        user: QUERY.to_owned(),
+        password: key.password(0),
+        database: SYSTEM,
+    };
+    let query_id = uuid::Uuid::new_v4().to_string();
+    let probe = ProjectStatement {
+        sql: "SELECT 1",
+        format: "JSONEachRow",
+        query_id: &query_id,
+        held_bytes: 0,
+        duration_max: PROBE_MAX,
+    };
+    match clickhouse.query_as(&login, &probe).await {
+        Ok(mut rows) => {
+            while rows.next().await?.is_some() {}
+            Ok(true)
+        }
+        Err(error) if is_unknown_user(&error) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

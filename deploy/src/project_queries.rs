@@ -55,7 +55,7 @@ impl Queries {
         if let Some(access) = access.as_ref().filter(|access| access.is_of(&settings)) {
             return Ok(Arc::clone(access));
         }
-        let connected = ProjectAccess::connect(settings).await;
+        let connected = ProjectAccess::connect(&self.config, settings).await;
         let connected = connected.map_err(|error| self.unavailable(&error.cause()))?;
         Ok(Arc::clone(access.insert(Arc::new(connected))))
     }

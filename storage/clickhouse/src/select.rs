@@ -7,7 +7,7 @@
 use crate::query_id::has_id;
 use crate::tail::Tail;
 use crate::work_budget::{WorkBudget, worked_too_long};
-use crate::{ClickHouse, QueryError};
+use crate::{ClickHouse, ProjectLogin, QueryError};
 use bytes::Bytes;
 use clickhouse::error::Error;
 use clickhouse::query::BytesCursor;
@@ -41,6 +41,8 @@ pub struct ReadOptions {
     pub stall_max: Duration,
     /// Further settings of ClickHouse, by name.
     pub settings: Vec<(String, String)>,
+    /// Login whose rows are read; `None`: the server's own user.
+    pub login: Option<ProjectLogin>,
 }
 
 impl ReadOptions {
@@ -58,6 +60,7 @@ impl ReadOptions {
             silence_max: Duration::from_secs(60),
             stall_max: Duration::from_secs(600),
             settings: Vec::new(),
+            login: None,
         }
     }
 
@@ -100,7 +103,13 @@ impl ClickHouse {
     /// # Errors
     /// If the address of the server cannot be parsed; any other error comes from the stream.
     pub fn read(&self, statement: &str, options: &ReadOptions) -> Result<RowStream, QueryError> {
-        let mut query = self.client.query_raw(statement);
+        let mut client = self.client.clone();
+        if let Some(login) = &options.login {
+            client = client
+                .with_user(login.user.as_str())
+                .with_password(login.password.as_str());
+        }
+        let mut query = client.query_raw(statement);
         for (name, value) in options.settings() {
             query = query.with_setting(name, value);
         }

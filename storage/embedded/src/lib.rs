@@ -47,7 +47,7 @@ pub use confinement::Confinement;
 pub use console::print_line;
 pub use library::{LibraryError, find_library};
 pub use names::{
-    ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, READER, VIEWS,
+    ADMIN, EXPORT, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, READER, VIEWS,
 };
 pub use query_key::QueryKey;
 pub use serve::run;

@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::QueryKey;
-use crate::names::{QUERY, TOKEN_SETTING};
+use crate::names::{EXPORT, QUERY, TOKEN_SETTING};
 use crate::users_file::{FILE_NAME, Login, UsersFile, token_of};
 
 /// Connections at once: the engine keeps one for each of its own that logs in.
@@ -119,6 +119,11 @@ fn respond(headers: &HeaderMap, users: &CachedUsers) -> Response<Full<Bytes>> {
             let settings = json!({"settings": {TOKEN_SETTING: token, "readonly": "1"}});
             (StatusCode::OK, settings.to_string())
         }
+        // Its statements are the program's, which makes them read-only itself, with settings.
+        Some(Login::Export { token }) => {
+            let settings = json!({"settings": {TOKEN_SETTING: token}});
+            (StatusCode::OK, settings.to_string())
+        }
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
@@ -142,12 +147,13 @@ fn basic(headers: &HeaderMap) -> Option<(String, String)> {
 
 impl CachedUsers {
     fn login(&self, name: &str, password: &str) -> Option<Login> {
-        if name == QUERY {
+        if name == QUERY || name == EXPORT {
             let token = token_of(password);
-            return self
-                .query_key
-                .accepts(password)
-                .then_some(Login::Project { token });
+            let login = match name {
+                EXPORT => Login::Export { token },
+                _ => Login::Project { token },
+            };
+            return self.query_key.accepts(password).then_some(login);
         }
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.dir.join(FILE_NAME);
@@ -215,6 +221,9 @@ mod tests {
         let query = QueryKey::of("own").password(7);
         assert_eq!(status(&users, &basic(QUERY, &query)).0, 200);
         assert_eq!(status(&users, &basic("project", &query)).0, 403);
+        let (code, body) = status(&users, &basic(EXPORT, &query));
+        assert!(code == 200 && !body.contains("readonly"), "{body}");
+        assert_eq!(status(&users, &basic(EXPORT, &project)).0, 403);
         assert_eq!(status(&users, &basic(QUERY, &project)).0, 403);
         file.remove("project_7");
         std::thread::sleep(Duration::from_millis(20));

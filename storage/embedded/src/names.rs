@@ -6,8 +6,11 @@ pub const ADMIN: &str = "admin";
 pub const READER: &str = "reader";
 /// User for reading the rows of the project that its password belongs to.
 pub const PROJECT: &str = "project";
-/// User who runs the statements of the API and of exports for a project, as [`PROJECT`] otherwise.
+/// User who runs the statements of the API for a project; sees what [`PROJECT`] sees.
 pub const QUERY: &str = "project_query";
+/// User who reads the tables for customers' queries of exports, whose rows are filtered in the tables
+/// themselves.
+pub const EXPORT: &str = "project_export";
 /// User who reads the tables for the views of projects, and whose rows are filtered in the tables
 /// themselves. Nobody can log in as it.
 pub const VIEWS: &str = "project_views";

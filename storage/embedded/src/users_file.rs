@@ -69,6 +69,11 @@ pub(crate) enum Login {
         /// Text that nobody can make up.
         token: String,
     },
+    /// The user of exports, for the project whose rows this token shows.
+    Export {
+        /// Text that nobody can make up.
+        token: String,
+    },
 }
 
 /// Name of a project's user.

@@ -9,6 +9,7 @@
 //! | `reader` | login server | rows of the database `millrace`, read-only |
 //! | `project` | login server | views of the database `project`, rows of one project |
 //! | `project_query` | login server | as `project`, with the limits of the API |
+//! | `project_export` | login server | tables of these views, rows of one project |
 //! | `project_views` | none is accepted | reads the tables for these views, rows of one project |
 //!
 //! The engine reads this file once, at its start. So whatever changes while it runs, passwords and
@@ -21,8 +22,8 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 use crate::names::{
-    ADMIN, LOGIN_SERVER, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, READER,
-    TOKEN_SETTING, VIEWS,
+    ADMIN, EXPORT, LOGIN_SERVER, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY,
+    READER, TOKEN_SETTING, VIEWS,
 };
 use crate::profiles::{HOUR_QUOTA, profiles};
 use crate::users_file::hex;
@@ -53,7 +54,9 @@ pub(crate) fn users_xml(options: &EngineOptions) -> String {
         users += &reader();
         users += &project(PROJECT, "project", "projects");
         users += &project(QUERY, "query", "queries");
-        users += &views();
+        // An address of documentation, which is nobody's; the login server refuses the name, too.
+        users += &table_reader(VIEWS, "192.0.2.1");
+        users += &table_reader(EXPORT, "::/0");
     }
     format!(
         "<clickhouse><profiles>{}</profiles><users>{users}</users><quotas><default/>\
@@ -144,21 +147,21 @@ fn project(name: &str, profile: &str, quota: &str) -> String {
     login_user(name, profile, quota, &grants, &databases)
 }
 
-/// User with whose rights the views are read. A filter of a view alone would not hide rows:
-/// conditions of a statement are evaluated together with it, and an error of one tells of a row
-/// that the filter drops. The filter of a table is evaluated before all else. The settings of a
-/// statement, and with them the token, are those of whoever reads the view.
-fn views() -> String {
+/// User with whose rights the views are read, or the one who runs customers' queries of exports on
+/// the tables. A filter of a view alone would not hide rows: conditions of a statement are evaluated
+/// together with it, and an error of one tells of a row that the filter drops. The filter of a table
+/// is evaluated before all else. The settings of a statement, and with them the token, are those of
+/// whoever reads the view.
+fn table_reader(name: &str, network: &str) -> String {
     let mut grants = format!("<query>GRANT SELECT ON {PROJECT_DATABASE}.{PROJECT_TOKENS}</query>");
-    for name in PROJECT_VIEWS {
-        let _ = write!(grants, "<query>GRANT SELECT ON {SOURCE}.{name}</query>");
+    for table in PROJECT_VIEWS {
+        let _ = write!(grants, "<query>GRANT SELECT ON {SOURCE}.{table}</query>");
     }
-    // An address of documentation, which is nobody's; the login server refuses the name, too.
     format!(
-        "<{VIEWS}><http_authentication><server>{LOGIN_SERVER}</server><scheme>basic</scheme>\
-         </http_authentication><networks><ip>192.0.2.1</ip></networks><profile>default</profile>\
+        "<{name}><http_authentication><server>{LOGIN_SERVER}</server><scheme>basic</scheme>\
+         </http_authentication><networks><ip>{network}</ip></networks><profile>default</profile>\
          <quota>default</quota><grants>{grants}</grants><databases><{SOURCE}>{}</{SOURCE}>\
-         <{PROJECT_DATABASE}>{}</{PROJECT_DATABASE}></databases></{VIEWS}>",
+         <{PROJECT_DATABASE}>{}</{PROJECT_DATABASE}></databases></{name}>",
         row_filters(),
         token_filter(),
     )
@@ -270,7 +273,7 @@ mod tests {
     fn rows_are_filtered_in_the_tables_and_in_the_views() {
         let text = users_xml(&options(&[], &[], true));
         let filter = "<events><filter>team_id IN (SELECT team_id FROM project.tokens)</filter>";
-        assert_eq!(text.matches(filter).count(), 3, "{text}");
+        assert_eq!(text.matches(filter).count(), 4, "{text}");
         let (_, views) = text.split_once("<project_views>").unwrap();
         assert!(
             views.contains(&format!("<databases><millrace>{filter}")),

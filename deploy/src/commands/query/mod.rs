@@ -82,7 +82,7 @@ pub fn run(config: &Config, query: &Query) -> anyhow::Result<()> {
     connect::block_on(async {
         let project_id = project_of(config, query.project).await?;
         let settings = connect::clickhouse_settings(config)?;
-        let access = ProjectAccess::connect(settings).await;
+        let access = ProjectAccess::connect(config, settings).await;
         let access = access.map_err(|error| connect::explain(config, error))?;
         let query_id = format!("project_{project_id}_{}", Uuid::new_v4());
         let statement = ProjectStatement {

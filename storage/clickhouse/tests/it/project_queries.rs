@@ -3,13 +3,14 @@
 use crate::fixture::Database;
 use millrace_clickhouse::{
     ProjectLogin, ProjectRows, ProjectStatement, ProjectToken, ProjectUsers, ProjectViews,
-    QueryError, UserLimits,
+    QueryError, ReadOptions, UserLimits,
 };
 use millrace_embedded::testing::TestEngine;
 use millrace_embedded::{
-    PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, QueryKey, VIEWS, token_hash,
+    EXPORT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, QueryKey, VIEWS, token_hash,
 };
 use std::time::Duration;
+use uuid::Uuid;
 
 /// Statement that takes minutes.
 const SLOW: &str = "SELECT sum(sleepEachRow(0.00004)) FROM numbers(100000000)";
@@ -175,6 +176,41 @@ async fn a_statement_whose_answer_is_dropped_ends() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("the statement runs on");
+}
+
+#[tokio::test]
+async fn the_user_of_exports_reads_the_tables_and_the_rows_of_its_project() {
+    let engine = TestEngine::start();
+    let database = database(&engine).await;
+    let login = ProjectLogin {
+        user: EXPORT.to_owned(),
+        ..login(&database, &engine, 1).await
+    };
+    for sql in [
+        "SELECT DISTINCT event FROM millrace.events PREWHERE 1",
+        "SELECT DISTINCT event FROM millrace.events WHERE throwIf(team_id = 2) = 0",
+        "SELECT DISTINCT event FROM (SELECT * FROM millrace.events WHERE team_id IN (1, 2))",
+    ] {
+        let options = ReadOptions {
+            settings: vec![("optimize_move_to_prewhere".to_owned(), "0".to_owned())],
+            login: Some(login.clone()),
+            ..ReadOptions::new(Uuid::new_v4().to_string())
+        };
+        let sql = format!("{sql} FORMAT TSVRaw");
+        let mut rows = database.clickhouse.read(&sql, &options).unwrap();
+        let mut text = Vec::new();
+        while let Some(piece) = rows.next().await.unwrap() {
+            text.extend_from_slice(&piece);
+        }
+        assert_eq!(text, b"mine\n", "{sql}");
+    }
+    let options = ReadOptions {
+        login: Some(login),
+        ..ReadOptions::new(Uuid::new_v4().to_string())
+    };
+    let sql = "INSERT INTO millrace.events (team_id) VALUES (1)";
+    let mut refused = database.clickhouse.read(sql, &options).unwrap();
+    refused.next().await.unwrap_err();
 }
 
 /// The embedded engine makes no users by SQL; it parses the statements.
