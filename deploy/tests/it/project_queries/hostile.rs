@@ -55,7 +55,7 @@ const READS: &[&str] = &[
 const ORACLES: &[&str] = &[
     "SELECT count() FROM TABLE WHERE throwIf(toString(tuple(*)) LIKE '%CAN%') = 0",
     "SELECT count() FROM TABLE WHERE throwIf(team_id = OTHER) = 0",
-    "SELECT count() FROM TABLE WHERE intDiv(1, team_id - OTHER) != 7",
+    "SELECT count() FROM TABLE WHERE intDiv(1, toInt8(toString(tuple(*)) NOT LIKE '%CAN%')) != 7",
     "SELECT sum(throwIf(team_id = OTHER)) FROM TABLE",
     "SELECT count() FROM TABLE WHERE ignore(throwIf(team_id = OTHER)) = 0 GROUP BY team_id",
     "SELECT count() FROM (SELECT * FROM TABLE) WHERE throwIf(team_id = OTHER) = 0",

@@ -281,7 +281,7 @@ const ORACLES: &[&str] = &[
     "SELECT count() FROM VIEW WHERE throwIf(event LIKE 'CAN%') = 0",
     "SELECT count() FROM VIEW WHERE throwIf(team_id = 2) = 0",
     "SELECT count() FROM VIEW WHERE event != 'x' AND throwIf(team_id = 2) = 0",
-    "SELECT count() FROM VIEW WHERE intDiv(1, team_id - 2) != 7",
+    "SELECT count() FROM VIEW WHERE intDiv(1, toInt8(event LIKE 'mine%')) != 7",
     "SELECT sum(throwIf(team_id = 2)) FROM VIEW",
     "SELECT count() FROM VIEW WHERE ignore(throwIf(team_id = 2)) = 0 GROUP BY event",
     "SELECT count() FROM (SELECT * FROM VIEW) WHERE throwIf(team_id = 2) = 0",
