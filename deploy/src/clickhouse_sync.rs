@@ -99,10 +99,10 @@ async fn sync(config: &Config, catalog: &Catalog, synced: &mut Synced) -> anyhow
 fn remove_logins(config: &Config, wanted: &Wanted) -> anyhow::Result<()> {
     let dir = dir(config);
     let mut file = UsersFile::load(&dir)?;
-    let is_wanted = |id: i64| wanted.users.iter().any(|user| user.team_id == id);
+    let users: BTreeSet<i64> = wanted.users.iter().map(|user| user.team_id).collect();
     let gone = file
         .names()
-        .filter(|name| project_of(name).is_some_and(|id| !is_wanted(id)));
+        .filter(|name| project_of(name).is_some_and(|id| !users.contains(&id)));
     let gone: Vec<String> = gone.map(str::to_owned).collect();
     for name in &gone {
         file.remove(name);
@@ -126,13 +126,14 @@ async fn sync_embedded(config: &Config, wanted: &Wanted) -> anyhow::Result<()> {
     clickhouse.close_projects(&EMBEDDED_VIEWS, &gone).await?;
     let tokens: BTreeSet<ProjectToken> = tokens.into_iter().collect();
     let dir = dir(config);
+    let file = UsersFile::load(&dir)?;
+    let mut changed = Vec::new();
     for user in &wanted.users {
         let name = project_user(user.team_id);
         let token = ProjectToken {
             team_id: user.team_id,
             hash: user.token_sha256.clone(),
         };
-        let mut file = UsersFile::load(&dir)?;
         let has_hash = file.has_hash(&name, &user.password_sha256);
         if has_hash && tokens.contains(&token) {
             continue;
@@ -141,11 +142,18 @@ async fn sync_embedded(config: &Config, wanted: &Wanted) -> anyhow::Result<()> {
         let opened = clickhouse.open_project(&EMBEDDED_VIEWS, &token, Some(&kept));
         opened.await?;
         if !has_hash {
-            file.set_hash(&name, user.password_sha256.clone());
-            file.store(&dir)?;
+            changed.push((name, user.password_sha256.clone()));
         }
     }
-    Ok(())
+    if changed.is_empty() {
+        return Ok(());
+    }
+    // A command may have changed the file meanwhile.
+    let mut file = UsersFile::load(&dir)?;
+    for (name, hash) in changed {
+        file.set_hash(&name, hash);
+    }
+    Ok(file.store(&dir)?)
 }
 
 async fn sync_server(config: &Config, wanted: &Wanted, synced: &mut Synced) -> anyhow::Result<()> {
