@@ -107,4 +107,23 @@ mod tests {
         let quarter = format!("<max_memory_usage>{}</max_memory_usage>", 1 << 28);
         assert_eq!(text.matches(&quarter).count(), 1, "{text}");
     }
+
+    #[test]
+    fn statements_of_the_api_have_limits_of_their_own() {
+        let text = profiles(1 << 30);
+        let (_, query) = text
+            .split_once("<query><profile>default</profile>")
+            .unwrap();
+        for limit in [
+            "<max_concurrent_queries_for_user>32<",
+            "<max_execution_time>300<",
+            "<max_result_rows>1000000<",
+            "<max_result_bytes>1073741824<",
+            "<result_overflow_mode>throw<",
+            "<max_threads>2<",
+            "<priority>10<",
+        ] {
+            assert!(query.contains(limit), "{limit}: {query}");
+        }
+    }
 }

@@ -15,6 +15,16 @@ fn printed(output: &Output) -> String {
 }
 
 #[test]
+fn users_are_made_on_servers_of_operators_only() {
+    let tenants = Tenants::start();
+    let dir = tenants.dir.path().to_str().unwrap();
+    let output = run(&["migrate", "--users", "--data-dir", dir]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("Omit --users"), "{text}");
+}
+
+#[test]
 fn the_command_prints_the_rows_of_one_project_as_a_table_or_in_a_format() {
     let tenants = Tenants::start();
     let first = tenants.first.to_string();

@@ -77,6 +77,12 @@ fn refused_queries_have_clickhouses_code_and_position() {
         ("SELECT nope FROM events", "query_failed", 47, None),
         (deep.as_str(), "query_limit_exceeded", 167, None),
         (
+            "SELECT length(groupArray(number)) FROM numbers(1000000000)",
+            "query_limit_exceeded",
+            241,
+            None,
+        ),
+        (
             "SELECT throwIf(number = 9) FROM numbers(10)",
             "query_failed",
             395,
