@@ -26,6 +26,7 @@ use crate::request::request_id;
 use crate::request::throttle::RateLimitStatus;
 use crate::response::budget::ResponseMemory;
 use crate::response::render::{self, Success};
+use crate::router::RouteMatch;
 use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use http::{HeaderMap, Method, StatusCode, Uri};
@@ -54,11 +55,7 @@ where
     let route = found.as_ref().map_or("none", |found| found.item.template);
     let span = tracing::error_span!("request", request_id, method = %head.method, route);
     let problem = render::wants_problem(&head.headers);
-    let is_stream = found.as_ref().is_some_and(|found| {
-        let operation = found.item.operation(&head.method);
-        operation.is_some_and(|operation| operation.is_stream)
-    });
-    let is_read = is_stream || matches!(head.method, Method::GET | Method::HEAD);
+    let is_read = is_read(&head.method, found.as_ref());
     let answered = async {
         let (mut rate_limit, mut memory) = (None, None);
         let outcome = match found {
@@ -115,6 +112,13 @@ where
             .insert(request_id::X_REQUEST_ID, value);
     }
     response
+}
+
+/// Returns true for requests that change nothing, whatever their method.
+fn is_read(method: &Method, found: Option<&RouteMatch>) -> bool {
+    let operation = found.and_then(|found| found.item.operation(method));
+    let is_stream = operation.is_some_and(|operation| operation.is_stream);
+    is_stream || matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// Runs a routed request through authorization, limits, body and handler.

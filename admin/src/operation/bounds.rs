@@ -193,13 +193,24 @@ impl Limit {
             Self::ExportRuns => of_organization("runs at a time (half of export_runs_max)", 1),
             Self::Plugins => of_organization("plugins_max", catalog.plugins_max),
             Self::PluginSources => of_organization("sources read at a time", 1),
-            Self::Queries => {
-                of_organization("queries at a time", query_slots::ORGANIZATION_MAX as u64)
+            Self::Queries | Self::AllQueries | Self::QueryRows | Self::QueryBytes => {
+                self.of_queries()
             }
-            Self::AllQueries => count("queries at a time", "process", query_slots::ALL_MAX as u64),
-            Self::QueryRows => count("rows of an answer", "query", ANSWER_ROWS_MAX),
-            Self::QueryBytes => count("bytes of an answer", "query", QUERY_ANSWER_BYTES_MAX),
         }
+    }
+
+    /// Limits of queries in ClickHouse.
+    fn of_queries(self) -> Count {
+        let (name, per, max) = match self {
+            Self::AllQueries => ("queries at a time", "process", query_slots::ALL_MAX as u64),
+            Self::QueryRows => ("rows of an answer", "query", ANSWER_ROWS_MAX),
+            Self::QueryBytes => ("bytes of an answer", "query", QUERY_ANSWER_BYTES_MAX),
+            _ => {
+                let max = query_slots::ORGANIZATION_MAX as u64;
+                ("queries at a time", "organization", max)
+            }
+        };
+        Count { name, per, max }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Users of projects on a server of the operator's own, made by SQL: the same rights and row filters
-//! as those of the embedded engine's users.
+//! Users of projects on a server of the operator's own, made by SQL: the same rights and row
+//! filters as those of the embedded engine's users.
 //!
 //! Each project has users of its own there. A setting without an effect, which is constant for the
 //! user, carries the project's id. The views run as one definer, whose row filters compare that
@@ -147,8 +147,8 @@ impl ClickHouse {
         Ok(())
     }
 
-    /// Statements of [`ClickHouse::prepare_users`] in their order: there is no right to a row before
-    /// its filter.
+    /// Statements of [`ClickHouse::prepare_users`] in their order: there is no right to a row
+    /// before its filter.
     #[must_use]
     pub fn statements_for_users(&self, users: &ProjectUsers<'_>) -> Vec<String> {
         let on_cluster = self.on_cluster();

@@ -8,7 +8,7 @@ pub const READER: &str = "reader";
 pub const PROJECT: &str = "project";
 /// User who runs the statements of the API for a project; sees what [`PROJECT`] sees.
 pub const QUERY: &str = "project_query";
-/// User who reads the tables for customers' queries of exports, whose rows are filtered in the tables
+/// User who reads the tables for customers' queries of exports. Its rows are filtered in the tables
 /// themselves.
 pub const EXPORT: &str = "project_export";
 /// User who reads the tables for the views of projects, and whose rows are filtered in the tables

@@ -148,10 +148,10 @@ fn project(name: &str, profile: &str, quota: &str) -> String {
 }
 
 /// User with whose rights the views are read, or the one who runs customers' queries of exports on
-/// the tables. A filter of a view alone would not hide rows: conditions of a statement are evaluated
-/// together with it, and an error of one tells of a row that the filter drops. The filter of a table
-/// is evaluated before all else. The settings of a statement, and with them the token, are those of
-/// whoever reads the view.
+/// the tables. A filter of a view alone would not hide rows: conditions of a statement are
+/// evaluated together with it, and an error of one tells of a row that the filter drops. The filter
+/// of a table is evaluated before all else. The settings of a statement, and with them the token,
+/// are those of whoever reads the view.
 fn table_reader(name: &str, network: &str) -> String {
     let mut grants = format!("<query>GRANT SELECT ON {PROJECT_DATABASE}.{PROJECT_TOKENS}</query>");
     for table in PROJECT_VIEWS {

@@ -1,7 +1,7 @@
 //! `/api/projects/:project_id/query/`: SQL over the rows of one project.
 //!
-//! The text of a query is not looked at here: ClickHouse runs it as the project's user. An answer is
-//! streamed, so its status is that of its beginning; one that fails later breaks off.
+//! The text of a query is not looked at here: ClickHouse runs it as the project's user. An answer
+//! is streamed, so its status is that of its beginning; one that fails later breaks off.
 
 mod accept;
 
