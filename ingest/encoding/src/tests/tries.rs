@@ -1,4 +1,4 @@
-//! Limits of the tries to decode one body, as a server and the search for dear bodies have them.
+//! Limits of the tries to decode one body, as a server and the search for costly bodies have them.
 
 use crate::testing;
 use crate::{BodyDecodeError, DecodeLimits, Encoded, Encoding, Expansion, Hints};
