@@ -34,7 +34,7 @@ impl LoadDelivery {
         service: Arc<BigQueryService>,
         run: &RunScope,
     ) -> Result<Self, ExportError> {
-        let table = service.names.table.clone();
+        let table = service.table_ref.table.clone();
         let location = service.find_dataset().await?;
         service.create_table(&table).await?;
         let stage = stage_name(&table, run);
@@ -69,11 +69,11 @@ pub(super) async fn load_row(
     let body = load_of(service, &load, table);
     let mut upload = Upload::begin(Arc::clone(service), &body).await?;
     let mut row = Vec::new();
-    let cells = service.names.layout.columns.iter();
+    let cells = service.table_ref.layout.columns.iter();
     let cells: Vec<Cell<'_>> = cells
         .map(|column| Some(tested(column.column_type)))
         .collect();
-    service.names.append(&cells, &mut row);
+    service.table_ref.append(&cells, &mut row);
     upload.write(&row).await?;
     loaded(service, upload, &load, 1).await
 }
@@ -108,7 +108,7 @@ async fn loaded(
 }
 
 fn load_of(service: &BigQueryService, job: &Job, stage: &str) -> Value {
-    let mut schema = service.names.schema();
+    let mut schema = service.table_ref.schema();
     // The MERGE fills the last column.
     if let Some(fields) = schema.pointer_mut("/fields").and_then(Value::as_array_mut) {
         fields.pop();
@@ -116,7 +116,7 @@ fn load_of(service: &BigQueryService, job: &Job, stage: &str) -> Value {
     json!({
         "jobReference": job,
         "configuration": {"load": {
-            "destinationTable": service.names.reference(stage),
+            "destinationTable": service.table_ref.reference(stage),
             "schema": schema,
             "sourceFormat": "NEWLINE_DELIMITED_JSON",
             "createDisposition": "CREATE_IF_NEEDED",
@@ -133,8 +133,8 @@ impl Delivery for LoadDelivery {
         let mut out = Vec::new();
         while let Some(line) = self.receiver.lines.next_line()? {
             let line = self.receiver.take(&line);
-            let names = &self.service.names;
-            names.append(&names.layout.cells(&line)?, &mut out);
+            let table_ref = &self.service.table_ref;
+            table_ref.append(&table_ref.layout.cells(&line)?, &mut out);
         }
         self.upload.write(&out).await
     }
@@ -161,7 +161,9 @@ impl Delivery for LoadDelivery {
         let merging = async {
             if rows > 0 {
                 loaded(&service, upload, &load, rows).await?;
-                service.query(&merge, &service.names.merge(&stage)).await?;
+                service
+                    .query(&merge, &service.table_ref.merge(&stage))
+                    .await?;
             }
             Ok::<(), ExportError>(())
         };
