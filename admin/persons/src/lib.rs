@@ -41,7 +41,7 @@ mod worker;
 
 pub use failure::Failure;
 pub use state::{
-    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, Growth, GrowthLimits,
+    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, GrowthKind, GrowthLimits,
     LimitedProject, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, RefusedMerge,
     UpdatePosition, UpdateStats,
 };

@@ -21,7 +21,7 @@ pub(super) type Outcomes = BTreeMap<String, BTreeMap<String, u64>>;
 pub(super) struct Findings {
     outcomes: Mutex<Outcomes>,
     times: Mutex<BTreeMap<String, OperationTimes>>,
-    wrongs: Mutex<Wrongs>,
+    wrongs: Mutex<Violations>,
 }
 
 /// Response times of one operation.
@@ -45,7 +45,7 @@ impl fmt::Display for OperationTimes {
 
 /// Violations: outcomes that must not happen.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wrongs {
+pub(super) struct Violations {
     /// Number of violations.
     pub(super) count: u64,
     /// The first violations, in words.
@@ -136,7 +136,7 @@ impl Findings {
     }
 
     /// Violations so far.
-    pub(super) fn wrongs(&self) -> Wrongs {
+    pub(super) fn wrongs(&self) -> Violations {
         lock(&self.wrongs).clone()
     }
 }

@@ -14,12 +14,12 @@ use millrace_catalog::{ChangeError, Level, Patch, StoredJson};
 use sea_orm::prelude::Json;
 
 /// Release whose source was parsed.
-pub(super) struct Installed {
+pub(super) struct ParsedRelease {
     release: PluginRelease,
     capabilities: Option<Json>,
 }
 
-impl Installed {
+impl ParsedRelease {
     /// Sets the release's fields of a plugin.
     pub(super) fn apply(&self, plugin: &mut plugins::Model) {
         let release = &self.release;
@@ -71,7 +71,7 @@ impl Plugins<'_> {
         self,
         writer: PluginWriter<'_>,
         release: Option<PluginRelease>,
-    ) -> Result<Option<Installed>, ChangeError> {
+    ) -> Result<Option<ParsedRelease>, ChangeError> {
         let Some(release) = release else {
             return Ok(None);
         };
@@ -83,7 +83,7 @@ impl Plugins<'_> {
         let capabilities = checked
             .await
             .map_err(|error| blame_instead("url", "what the catalogue has there", error))?;
-        Ok(Some(Installed {
+        Ok(Some(ParsedRelease {
             release,
             capabilities,
         }))

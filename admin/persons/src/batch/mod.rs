@@ -12,7 +12,7 @@
 mod shares;
 
 use crate::failure::Failure;
-use crate::reading::{self, Place, ProjectFilter, Range, Updates};
+use crate::reading::{self, AppliedPosition, ProjectFilter, Range, Updates};
 use crate::state::{PersonBacklog, PersonProgress, PersonStore, PersonUpdate};
 use millrace_catalog::{Catalog, ProjectId, UtcTime};
 use millrace_clickhouse::ClickHouse;
@@ -63,13 +63,13 @@ pub(crate) async fn next_of_others(
     before: UtcTime,
     (rows_max, bytes_max): (usize, usize),
 ) -> Result<NextBatch, Failure> {
-    let place = Place {
+    let position = AppliedPosition {
         after: &progress.position,
-        // Only backlogs keep the place behind for long.
+        // Only backlogs keep the position behind for long.
         passed: progress.passed.filter(|_| !progress.backlogs.is_empty()),
     };
     let range = Range {
-        projects: ProjectFilter::AllBut(&progress.backlogs, place),
+        projects: ProjectFilter::AllBut(&progress.backlogs, position),
         before,
     };
     let limits = if progress.backlogs.is_empty() {

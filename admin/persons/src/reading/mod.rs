@@ -8,7 +8,7 @@
 mod range;
 mod row_binary;
 
-pub(crate) use range::{Place, ProjectFilter, Range};
+pub(crate) use range::{AppliedPosition, ProjectFilter, Range};
 
 use crate::failure::Failure;
 use crate::state::PersonUpdate;

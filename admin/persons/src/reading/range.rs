@@ -3,22 +3,22 @@
 use crate::state::{PersonBacklog, UpdatePosition};
 use millrace_catalog::UtcTime;
 
-/// Place up to which updates are applied.
+/// Position up to which updates are applied.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
-    /// Place of the last update that was applied.
+pub(crate) struct AppliedPosition<'a> {
+    /// Position of the last update that was applied.
     pub after: &'a UpdatePosition,
-    /// Arrival time before which all were applied; it may be later than that place.
+    /// Arrival time before which all were applied; it may be later than that position.
     pub passed: Option<UtcTime>,
 }
 
 /// Projects whose updates are read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProjectFilter<'a> {
-    /// Projects with a backlog, at least one, each from its own place.
+    /// Projects with a backlog, at least one, each from its own position.
     Backlogs(&'a [&'a PersonBacklog]),
-    /// All projects but those with a backlog, from the common place.
-    AllBut(&'a [PersonBacklog], Place<'a>),
+    /// All projects but those with a backlog, from the common position.
+    AllBut(&'a [PersonBacklog], AppliedPosition<'a>),
 }
 
 /// Range of updates that are not applied yet.
@@ -33,21 +33,23 @@ pub(crate) struct Range<'a> {
 pub(super) fn conditions(range: &Range<'_>) -> String {
     let until = instant(range.before.0);
     match range.projects {
-        ProjectFilter::AllBut(backlogs, place) => {
+        ProjectFilter::AllBut(backlogs, position) => {
             let project_ids = ids(backlogs.iter());
             let of = match backlogs {
                 [] => String::new(),
                 _ => format!(" AND team_id NOT IN ({project_ids})"),
             };
-            format!("{} AND created_at < {until}{of}", place.conditions())
+            format!("{} AND created_at < {until}{of}", position.conditions())
         }
         ProjectFilter::Backlogs(backlogs) => {
-            let places = backlogs.iter().map(|backlog| Place::of(backlog).earliest());
-            let from = instant(places.min().unwrap_or(range.before.0));
+            let positions = backlogs
+                .iter()
+                .map(|backlog| AppliedPosition::of(backlog).earliest());
+            let from = instant(positions.min().unwrap_or(range.before.0));
             let each: Vec<String> = backlogs
                 .iter()
                 .map(|backlog| {
-                    let own = Place::of(backlog).conditions();
+                    let own = AppliedPosition::of(backlog).conditions();
                     format!("(team_id = {} AND {own})", backlog.project_id.0)
                 })
                 .collect();
@@ -71,7 +73,7 @@ fn ids<'a>(backlogs: impl Iterator<Item = &'a PersonBacklog>) -> String {
     ids.join(", ")
 }
 
-impl<'a> Place<'a> {
+impl<'a> AppliedPosition<'a> {
     fn of(backlog: &'a PersonBacklog) -> Self {
         Self {
             after: &backlog.position,

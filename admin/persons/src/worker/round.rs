@@ -19,15 +19,15 @@ use tokio::time::sleep;
 /// find it free without one.
 const BETWEEN_TRANSACTIONS: Duration = Duration::from_millis(10);
 
-/// State of a round after the projects without a backlog.
-enum AfterOthers {
+/// Outcome of a round for the projects without a backlog.
+enum OthersOutcome {
     /// The backlogs are next; `has_all` is true if the others have nothing left.
     Backlogs { at: PersonProgress, has_all: bool },
     /// The round is over: projects were deferred, or another process was faster.
     Over(PersonProgress),
 }
 
-/// State after the updates of a batch.
+/// Outcome of applying a batch.
 struct AppliedBatch {
     at: PersonProgress,
     /// Number of updates that were applied and copied; `None` if another process was faster.
@@ -57,8 +57,8 @@ impl Worker {
         };
         let (at, has_all) = if progress.passed < Some(watermark) {
             match self.apply_others(progress, watermark).await? {
-                AfterOthers::Backlogs { at, has_all } => (at, has_all),
-                AfterOthers::Over(at) => return Ok((Round::More, at.watermark())),
+                OthersOutcome::Backlogs { at, has_all } => (at, has_all),
+                OthersOutcome::Over(at) => return Ok((Round::More, at.watermark())),
             }
         } else {
             // All of these that may be applied has been.
@@ -78,7 +78,7 @@ impl Worker {
         &self,
         progress: PersonProgress,
         watermark: UtcTime,
-    ) -> Result<AfterOthers, Failure> {
+    ) -> Result<OthersOutcome, Failure> {
         let limits = (self.others_size.get(), self.options.bytes_max);
         let (catalog, clickhouse) = (&self.catalog, &self.clickhouse);
         let next = batch::next_of_others(catalog, clickhouse, &progress, watermark, limits).await?;
@@ -93,7 +93,7 @@ impl Worker {
                         projects = ?project_ids,
                         "person updates of a project wait in a backlog of their own"
                     );
-                    return Ok(AfterOthers::Over(progress));
+                    return Ok(OthersOutcome::Over(progress));
                 }
                 // The projects are gone, or another process was faster.
                 batch
@@ -103,7 +103,7 @@ impl Worker {
         let applied = self.apply(progress, &batch, watermark, part).await?;
         let mut at = applied.at;
         let Some(count) = applied.count else {
-            return Ok(AfterOthers::Over(at));
+            return Ok(OthersOutcome::Over(at));
         };
         let has_all = batch.has_all_others(count);
         if has_all {
@@ -111,7 +111,7 @@ impl Worker {
             noted.await?;
             at.passed = at.passed.max(Some(watermark));
         }
-        Ok(AfterOthers::Backlogs { at, has_all })
+        Ok(OthersOutcome::Backlogs { at, has_all })
     }
 
     /// Applies updates of projects with a backlog, copies what they changed, and records the
