@@ -21,7 +21,7 @@
 //!    [`Admission::charge_months`](policy::Admission::charge_months), by the rows.
 //! 9. [`response_budget`]: memory of a response above 4 KiB, before the rows are stored.
 //!
-//! [`rejections`] builds every response of this table; "before" and "after" are of the body:
+//! [`rejection`] builds every response of this table; "before" and "after" are of the body:
 //!
 //! | Rejected | When | By | Status | Code | Body |
 //! |---|---|---|---|---|---|
@@ -58,5 +58,5 @@ pub mod month_limiter;
 pub mod plain_head;
 pub mod policy;
 pub mod project_hint;
-pub mod rejections;
+pub mod rejection;
 pub mod response_budget;

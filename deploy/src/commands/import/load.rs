@@ -1,7 +1,7 @@
 //! `millrace import load`: sends events to a server.
 
 use super::options::{Common, Sources, TargetArguments};
-use super::rejects::rejects_hint;
+use super::rejects_file::rejects_hint;
 use crate::commands::{Invocation, table};
 use crate::config::Config;
 use crate::output;

@@ -3,7 +3,7 @@
 
 use super::encoded_payload::{DecodedPayload, EncodedPayload, PayloadKind, is_known};
 use crate::admission::budget::Share;
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use crate::core::Core;
 use crate::http::context::RequestContext;
 use crate::http::parse::LOOKUPS_MAX;

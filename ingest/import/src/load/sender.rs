@@ -1,6 +1,6 @@
 //! The loop that sends requests and records acknowledged chunks.
 
-use super::reading::ReaderMessage;
+use super::reader::ReaderMessage;
 use super::settings::Load;
 use super::tracker::{Ticket, Tracker};
 use crate::request::Request;
