@@ -113,7 +113,7 @@ torture-keys: # Send ten million keys of nobody, and look at the memory of the s
 
 .PHONY: torture-schedules
 torture-schedules: # Let threads go on in a million orders on the way into the log
-	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib schedules
+	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib thread_schedules
 
 .PHONY: torture-persons
 torture-persons: # Apply person updates in thousands of ways, with processes that die, and compare with a model

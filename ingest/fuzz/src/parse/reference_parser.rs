@@ -1,4 +1,4 @@
-//! Model of the contract: a second, plain implementation that turns a JSON body into rows.
+//! Reference parser: a second, plain implementation of the contract, from a JSON body to rows.
 
 use super::json::{Kind, Members, kind, text};
 use super::rows::{self, Rejected};
@@ -17,7 +17,7 @@ const HOUR: i64 = 3_600_000_000;
 /// Most characters of names and ids.
 const NAME_CHARS_MAX: usize = 200;
 
-/// Request as the model reads it.
+/// Request as the reference parser reads it.
 struct Request<'a> {
     events: Vec<&'a RawValue>,
     is_single: bool,
@@ -27,9 +27,9 @@ struct Request<'a> {
     context: &'a ParseContext<'a>,
 }
 
-/// Asserts that the parsed rows equal the model's.
+/// Asserts that the parsed rows equal the reference parser's.
 pub fn check(body: &str, context: &ParseContext<'_>, parsed: &Parsed) {
-    let request = Request::read(body, context).expect("refused by the model");
+    let request = Request::read(body, context).expect("refused by the reference parser");
     let mut stored = Vec::new();
     let mut refused = Vec::new();
     for (event, index) in request.events.iter().zip(0..) {
@@ -53,11 +53,11 @@ pub fn check(body: &str, context: &ParseContext<'_>, parsed: &Parsed) {
     }
 }
 
-/// Asserts that a refusal has the error code of the model.
+/// Asserts that a refusal has the error code of the reference parser.
 pub fn check_refusal(body: &str, context: &ParseContext<'_>, code: &str) {
     match Request::read(body, context) {
         Err(expected) => assert_eq!(code, expected),
-        // The model does not check keys, nor the uuids of v1.
+        // The reference parser does not check keys, nor the uuids of v1.
         Ok(request) => assert!(
             code.ends_with("api_key") || code.ends_with("api_keys") || request.is_v1,
             "{code}"
