@@ -39,10 +39,10 @@ pub struct Approve {
     /// Id of the project; approves its oldest open request, or a new migration if there is none
     #[arg(long, alias = "team-id", value_name = "N", requires_all = ["total_events", "events_per_minute"])]
     project_id: Option<i64>,
-    /// Events that may be imported in all; as requested by default
+    /// Number of events that may be imported in all; as requested by default
     #[arg(long, value_name = "N")]
     total_events: Option<i64>,
-    /// Events that may be imported in a minute; as requested by default
+    /// Number of events that may be imported in a minute; as requested by default
     #[arg(long, value_name = "N")]
     events_per_minute: Option<i64>,
     /// Note for the requester

@@ -31,16 +31,16 @@ pub struct Arguments {
     /// Fail this check if more records than this would be rejected: a number, or a share like 0.5%
     #[arg(long, value_name = "N|N%", default_value = "0", value_parser = max_bad)]
     max_bad: MaxBad,
-    /// Sample events to show, beside the records that they are made of
+    /// Number of sample events to show, beside the records that they are made of
     #[arg(long, value_name = "N", default_value_t = 2)]
     samples: usize,
     /// Approximate limit of records to read of each file
     #[arg(long, value_name = "N")]
     records: Option<u64>,
-    /// Rate to estimate the time by; 10000 is the limit without an approval
+    /// Events per minute to estimate the time by; 10000 is the limit without an approval
     #[arg(long, value_name = "N", default_value_t = EVENTS_PER_MINUTE_WITHOUT_APPROVAL)]
     events_per_minute: u64,
-    /// Files that are read in parallel
+    /// Number of files that are read in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_files: u8,
 }
