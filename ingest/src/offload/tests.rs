@@ -1,4 +1,4 @@
-//! Turns for the threads of the pool, against a model, and tests of each promise.
+//! Tests of the pool: one for each promise, and the queue for its threads against a model.
 
 use super::threads::{FreeThreads, QueuePlace};
 use super::*;
@@ -111,7 +111,7 @@ fn granted(places: &mut Vec<QueuePlace>) -> Vec<ThreadPermit> {
 /// Regression: the pool served large bodies in the order of their arrival, so that a project with
 /// many connections kept another's batch waiting for more than 8 s.
 #[test]
-fn a_hundred_requests_of_one_flow_go_before_one_of_another_by_one_a_thread_at_most() {
+fn a_flow_with_a_hundred_requests_delays_another_by_at_most_one_per_thread() {
     let (small, large) = (600 * KIB, 4 << 10 << 10);
     for (workers, greedy_bytes, other_bytes) in [
         (1, small, small),
@@ -245,6 +245,7 @@ fn a_request_that_is_cancelled_with_its_permit_underway_leaves_it_to_the_next() 
     assert_eq!(threads.state(), (free(1, 1), 0));
 }
 
+/// Step of the model test.
 #[derive(Clone, Debug)]
 enum Step {
     /// A request comes; flow 0 is that of unknown projects.

@@ -112,7 +112,7 @@ impl<B: Body> Delivery<'_, B> {
                     let batch = (self.lane, self.token);
                     reason.report(sink, batch, failed.is_logged).await;
                     tokio::time::sleep(failed.pause).await;
-                    if tries_of_turn >= TURN_TRIES_MAX && !reason.is_of_all() {
+                    if tries_of_turn >= TURN_TRIES_MAX && !reason.affects_whole_month() {
                         turn = None;
                     }
                 }
