@@ -45,4 +45,4 @@ pub use state::{
     LimitedProject, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, RefusedMerge,
     UpdatePosition, UpdateStats,
 };
-pub use worker::{LeaseRenewerFailed, Round, Worker, WorkerOptions};
+pub use worker::{LeaseRenewerFailed, RoundOutcome, Worker, WorkerOptions};

@@ -24,14 +24,14 @@ pub struct EventFilter {
 
 /// Part of a window's rows, by a hash of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct WindowPart {
     /// Index of the part, from 0.
     pub index: u32,
     /// Number of parts, 1 or more.
     pub count: u32,
 }
 
-impl Part {
+impl WindowPart {
     /// All rows as one part.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 }
@@ -61,7 +61,7 @@ impl WindowQuery<'_> {
     /// # Errors
     /// The form does not support such rows or the compression, or the query aggregates rows and
     /// cannot be split into parts.
-    pub fn statement(&self, form: RowForm, part: Part) -> Result<Statement, ExportError> {
+    pub fn statement(&self, form: RowForm, part: WindowPart) -> Result<Statement, ExportError> {
         let rows = self.rows(part)?;
         let sql = match self.query {
             Some(query) => format!(
@@ -85,7 +85,7 @@ impl WindowQuery<'_> {
     ///
     /// # Errors
     /// As [`WindowQuery::statement`].
-    pub fn count(&self, part: Part) -> Result<Statement, ExportError> {
+    pub fn count(&self, part: WindowPart) -> Result<Statement, ExportError> {
         let rows = self.answered(part)?;
         Ok(self.made(format!("SELECT count() FROM ({rows})"), Settings::new()))
     }
@@ -95,7 +95,7 @@ impl WindowQuery<'_> {
     /// # Errors
     /// As [`WindowQuery::statement`].
     pub fn row_bytes(&self) -> Result<Statement, ExportError> {
-        let rows = self.answered(Part::WHOLE)?;
+        let rows = self.answered(WindowPart::WHOLE)?;
         let sql = format!(
             "SELECT toUInt64(ifNotFinite(avg(byteSize(*)), 0)) \
              FROM (SELECT * FROM ({rows}) LIMIT {SAMPLE_ROWS})"
@@ -112,7 +112,7 @@ impl WindowQuery<'_> {
     }
 
     /// SELECT of the result's rows.
-    fn answered(&self, part: Part) -> Result<String, ExportError> {
+    fn answered(&self, part: WindowPart) -> Result<String, ExportError> {
         let rows = self.rows(part)?;
         Ok(match self.query {
             Some(query) => query.over(&rows),
@@ -121,8 +121,8 @@ impl WindowQuery<'_> {
     }
 
     /// SELECT of the rows that may be seen: those of the project, the window and the part.
-    pub(super) fn rows(&self, part: Part) -> Result<String, ExportError> {
-        let Part { index, count } = part;
+    pub(super) fn rows(&self, part: WindowPart) -> Result<String, ExportError> {
+        let WindowPart { index, count } = part;
         if count > 1 && !self.has_parts() {
             return Err(ExportError::permanent(
                 "The query makes rows of several others, so its result cannot be cut into files: \

@@ -1,6 +1,6 @@
 //! Windows of a range that have rows.
 
-use super::{Part, Statement, WindowQuery, WindowSearchError, options};
+use super::{Statement, WindowPart, WindowQuery, WindowSearchError, options};
 use crate::error::ExportError;
 use crate::query::Source;
 use crate::records::ExportInterval;
@@ -80,7 +80,7 @@ impl WindowQuery<'_> {
             (_, WindowBy::Timestamp { .. }) => "toUnixTimestamp64Micro(created_at)",
         };
         let (before, micros) = (-first_start(interval), interval.micros());
-        let rows = self.rows(Part::WHOLE)?;
+        let rows = self.rows(WindowPart::WHOLE)?;
         Ok(format!(
             "SELECT intDiv({column} + {before}, {micros}) AS number \
              FROM ({rows})"
