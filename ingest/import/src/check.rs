@@ -86,7 +86,7 @@ pub struct Sample {
 impl Findings {
     /// Number of records that would be rejected.
     #[must_use]
-    pub fn bad(&self) -> u64 {
+    pub fn rejected_count(&self) -> u64 {
         self.rejected.values().sum()
     }
 

@@ -142,7 +142,7 @@ impl Reader<'_> {
         let piece = self.stream.next().await;
         let piece = piece.map_err(|error| self.failures.convert(&error, self.is_of_customer))?;
         if let Some(piece) = &piece {
-            self.counter.update(piece).map_err(broken)?;
+            self.counter.update(piece).map_err(incomplete_rows)?;
         }
         Ok(piece)
     }
@@ -154,7 +154,7 @@ impl Reader<'_> {
 
     /// Returns the number of rows once all were read.
     pub(super) fn finish(self) -> Result<u64, ExportError> {
-        self.counter.finish().map_err(broken)
+        self.counter.finish().map_err(incomplete_rows)
     }
 }
 
@@ -190,7 +190,8 @@ fn is_unanswered(error: &QueryError) -> bool {
     error.code.is_none() && error.kind != QueryErrorKind::NoConnection
 }
 
-fn broken(error: crate::rows::CountError) -> ExportError {
+/// Error for rows that did not arrive complete.
+fn incomplete_rows(error: crate::rows::CountError) -> ExportError {
     ExportError::retryable(format!("The rows did not arrive complete: {error}."))
 }
 

@@ -78,7 +78,7 @@ impl WindowQuery<'_> {
                 format!("SELECT {columns} FROM ({rows}) FORMAT {format}")
             }
         };
-        Ok(self.made(sql, format_settings(form)?))
+        Ok(self.statement_of(sql, format_settings(form)?))
     }
 
     /// Statement that counts the rows of a part: one number.
@@ -86,8 +86,8 @@ impl WindowQuery<'_> {
     /// # Errors
     /// As [`WindowQuery::statement`].
     pub fn count(&self, part: WindowPart) -> Result<Statement, ExportError> {
-        let rows = self.answered(part)?;
-        Ok(self.made(format!("SELECT count() FROM ({rows})"), Settings::new()))
+        let rows = self.result_rows(part)?;
+        Ok(self.statement_of(format!("SELECT count() FROM ({rows})"), Settings::new()))
     }
 
     /// Statement that estimates the size of a row in bytes, before compression: one number.
@@ -95,15 +95,16 @@ impl WindowQuery<'_> {
     /// # Errors
     /// As [`WindowQuery::statement`].
     pub fn row_bytes(&self) -> Result<Statement, ExportError> {
-        let rows = self.answered(WindowPart::WHOLE)?;
+        let rows = self.result_rows(WindowPart::WHOLE)?;
         let sql = format!(
             "SELECT toUInt64(ifNotFinite(avg(byteSize(*)), 0)) \
              FROM (SELECT * FROM ({rows}) LIMIT {SAMPLE_ROWS})"
         );
-        Ok(self.made(sql, Settings::new()))
+        Ok(self.statement_of(sql, Settings::new()))
     }
 
-    fn made(&self, sql: String, settings: Settings) -> Statement {
+    /// Statement with this text; the customer's, if the export has a query of its own.
+    fn statement_of(&self, sql: String, settings: Settings) -> Statement {
         Statement {
             sql,
             settings,
@@ -112,7 +113,7 @@ impl WindowQuery<'_> {
     }
 
     /// SELECT of the result's rows.
-    fn answered(&self, part: WindowPart) -> Result<String, ExportError> {
+    fn result_rows(&self, part: WindowPart) -> Result<String, ExportError> {
         let rows = self.rows(part)?;
         Ok(match self.query {
             Some(query) => query.over(&rows),

@@ -121,7 +121,7 @@ impl Plugins<'_> {
             must_have_feature_of(&transaction, &after).await?;
             self.save(&transaction, writer, &before, after, touched)
                 .await?;
-            found(&transaction, writer.anywhere(), id).await
+            found(&transaction, writer.for_all_families(), id).await
         };
         let upgraded = upgraded.await;
         self.catalog.finish(transaction, upgraded).await

@@ -74,7 +74,7 @@ impl Plugins<'_> {
         let (files, touched) = (revision.new, revision.touched);
         write(within, id, &files, &touched, self.catalog.now()).await?;
         self.save(within, writer, &before, after, touched).await?;
-        let view = found(within, writer.anywhere(), id).await?;
+        let view = found(within, writer.for_all_families(), id).await?;
         Ok(Some(PluginFiles { view, files }))
     }
 

@@ -79,7 +79,7 @@ impl Plugins<'_> {
             self.catalog
                 .record(&transaction, writer.actor, audit)
                 .await?;
-            found(&transaction, writer.anywhere(), plugin.id).await
+            found(&transaction, writer.for_all_families(), plugin.id).await
         };
         let made = made.await;
         self.catalog.finish(transaction, made).await
@@ -111,7 +111,7 @@ impl Plugins<'_> {
             }
             self.save(&transaction, writer, &before, after, Vec::new())
                 .await?;
-            found(&transaction, writer.anywhere(), id).await
+            found(&transaction, writer.for_all_families(), id).await
         };
         let changed = changed.await;
         self.catalog.finish(transaction, changed).await

@@ -107,7 +107,7 @@ fn exit_result(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
             counted(found.broken.len() as u64, "file")
         );
     }
-    let bad = found.bad();
+    let bad = found.rejected_count();
     if max_bad.allows(bad, found.records) {
         Ok(())
     } else {
@@ -143,7 +143,7 @@ fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocatio
             count => format!(", and {count} that the mapping creates from them"),
         },
         found.skipped,
-        found.bad(),
+        found.rejected_count(),
         instant(found.first_micros),
         instant(found.last_micros),
         HumanBytes(found.request_bytes),
@@ -176,7 +176,10 @@ fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocatio
         .collect();
     // `load` sends valid records and keeps the others; this command was asked if these are too
     // many.
-    let words = match arguments.max_bad.allows(found.bad(), found.records) {
+    let words = match arguments
+        .max_bad
+        .allows(found.rejected_count(), found.records)
+    {
         true => "Send them",
         false => "Send them without what would be rejected, which is kept to be corrected",
     };

@@ -104,7 +104,11 @@ fn the_output_of_one_part_is_taken_from_the_limits_of_the_next() {
             bytes_max,
             slow_bytes_max,
         };
-        assert_eq!(limits.less(bytes, encoding), left, "{encoding:?} {bytes}");
+        assert_eq!(
+            limits.left_after(bytes, encoding),
+            left,
+            "{encoding:?} {bytes}"
+        );
     }
 }
 
