@@ -5,7 +5,7 @@ use super::*;
 const LIMIT_BYTES: usize = 100 << 20;
 
 #[test]
-fn a_body_may_decode_to_little_before_its_key_is_known_and_to_a_bounded_ratio_after() {
+fn decoded_size_is_small_without_a_known_key_and_bounded_by_ratio_with_one() {
     const KIB: usize = 1 << 10;
     const MIB: usize = 1 << 20;
     // Sent; without a known key; with one; both in a slow encoding.
@@ -48,7 +48,7 @@ fn a_body_may_decode_to_little_before_its_key_is_known_and_to_a_bounded_ratio_af
 }
 
 #[test]
-fn a_large_body_is_likely_to_decode_to_what_it_says_or_to_forty_times_what_was_sent() {
+fn the_likely_size_is_the_declared_one_or_forty_times_the_sent_bytes() {
     const MIB: usize = 1 << 20;
     let (gzip, zstd, brotli) = (Encoding::Gzip, Encoding::Zstd, Encoding::Brotli);
     // Sent; true for a known key; the size that it says; the size that is likely.
