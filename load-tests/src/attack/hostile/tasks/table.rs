@@ -1,0 +1,144 @@
+//! Table of the attacking tasks: their names, how often they run, and their proofs.
+
+use super::proofs::{BOMBS, OPERATIONS};
+use super::{Task, once, times};
+use crate::attack::hostile::{
+    analyst, capture, exports, fields, member, names, operations, parameters, sender,
+};
+
+/// All attacking tasks.
+pub(in crate::attack::hostile) const TASKS: [Task; 25] = [
+    times(
+        "bombs",
+        2,
+        |context, rng, _| Box::pin(capture::bombs(context, rng)),
+        &BOMBS,
+    ),
+    once(
+        "mutations",
+        |context, rng, _| Box::pin(capture::mutations(context, rng)),
+        &[("mutated bodies without a key", &["400", "401"])],
+    ),
+    once(
+        "image-tags",
+        |context, rng, _| Box::pin(capture::image_tags(context, rng)),
+        &[("image tags", &["400", "401", "413"])],
+    ),
+    once(
+        "unfinished",
+        |context, _, _| Box::pin(capture::unfinished(context)),
+        &[("unfinished requests", &["100 at once"])],
+    ),
+    once(
+        "key-bombs",
+        |context, rng, _| Box::pin(sender::bombs(context, rng)),
+        &[("bombs with a key", &["200", "400", "413"])],
+    ),
+    once(
+        "key-mutations",
+        |context, rng, _| Box::pin(sender::mutations(context, rng)),
+        &[("mutated bodies with a key", &["200", "400"])],
+    ),
+    once(
+        "months",
+        |context, _, _| Box::pin(sender::months(context)),
+        &[("months", &["200", "400", "413"])],
+    ),
+    once(
+        "persons",
+        |context, rng, _| Box::pin(sender::persons(context, rng)),
+        &[("made-up persons", &["200"])],
+    ),
+    once(
+        "large",
+        |context, rng, _| Box::pin(sender::large(context, rng)),
+        &[("bodies of 20 MiB", &["200", "400", "413"])],
+    ),
+    once(
+        "slow",
+        |context, _, _| Box::pin(sender::slow(context)),
+        &[("slow bodies", &["50 at once"])],
+    ),
+    once(
+        "unread-results",
+        |context, _, _| Box::pin(sender::unread_results(context)),
+        &[("results that nobody reads", &["24 at once"])],
+    ),
+    once(
+        "texts",
+        |context, _, _| Box::pin(sender::texts(context)),
+        &[("hostile texts in events", &["200"])],
+    ),
+    once(
+        "queries",
+        |context, rng, _| Box::pin(exports::queries(context, rng)),
+        &[
+            ("costly exports", &["201"]),
+            ("backfills of everything", &["200"]),
+        ],
+    ),
+    once(
+        "hanging",
+        |context, _, hung| Box::pin(exports::hanging(context, hung)),
+        &[("exports to servers that hang", &["201"])],
+    ),
+    once(
+        "sources",
+        |context, rng, _| Box::pin(member::sources(context, rng)),
+        &[("sources that break parsers", &["200", "400"])],
+    ),
+    once(
+        "records",
+        |context, rng, _| Box::pin(member::records(context, rng)),
+        &[
+            ("made up: roles/", &["201"]),
+            ("hostile texts in names", &["400"]),
+        ],
+    ),
+    once(
+        "unread-lists",
+        |context, _, _| Box::pin(member::unread_lists(context)),
+        &[("lists that nobody reads", &["24 at once"])],
+    ),
+    once(
+        "wrong-keys",
+        |context, rng, _| Box::pin(member::wrong_keys(context, rng)),
+        &[("wrong keys", &["401"])],
+    ),
+    once(
+        "names",
+        |context, _, _| Box::pin(names::all(context)),
+        &[("hostile texts in destinations", &["400"])],
+    ),
+    once(
+        "fields",
+        |context, rng, _| Box::pin(fields::all(context, rng)),
+        &[("hostile texts in every field", &["400"])],
+    ),
+    once(
+        "parameters",
+        |context, rng, _| Box::pin(parameters::all(context, rng)),
+        &[("hostile texts in query parameters", &["200"])],
+    ),
+    times(
+        "operations",
+        3,
+        |context, rng, _| Box::pin(operations::all(context, rng)),
+        &OPERATIONS,
+    ),
+    once(
+        "statements",
+        |context, _, _| Box::pin(analyst::statements(context)),
+        &[("statements that leave the database", &["code 497"])],
+    ),
+    once(
+        "reads",
+        |context, _, _| Box::pin(analyst::reads(context)),
+        &[("reads of an analyst", &["200"])],
+    ),
+    once(
+        "unfinished-heads",
+        |context, _, _| Box::pin(analyst::unfinished(context)),
+        &[("unfinished heads to ClickHouse", &["100 at once"])],
+    ),
+];
