@@ -12,7 +12,7 @@
 //! | [`parameters`] | the same as value and in the name of every query parameter of that document |
 //! | [`text_attempts`] | makes the requests of these two in turn |
 //! | [`operations`] | every operation of the API's document, on existing records, with random bodies |
-//! | [`analyst`] | statements that ClickHouse's password must not allow, and reads that it may |
+//! | [`analyst`] | statements that ClickHouse's password must not allow, and all that it may: memory, unread answers, slow bodies, forms |
 //!
 //! Each task sends one request after the other, with a pause: the test is about the cost of a
 //! request, not about the number of requests that a machine shared with the server can send.

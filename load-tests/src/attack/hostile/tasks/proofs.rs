@@ -58,3 +58,43 @@ pub(super) const BOMBS: [Proof; 11] = [
         ],
     ),
 ];
+
+/// Queries of an analyst that need memory, and rows that stay in it. At least the array reaches the
+/// engine's limit, as it grows fast even on a busy machine.
+pub(super) const ANALYST_MEMORY: [Proof; 6] = [
+    ("queries that need memory: an array", &["code 241"]),
+    ("queries that need memory: GROUP BY", &["200", "code 241"]),
+    ("queries that need memory: ORDER BY", &["200", "code 241"]),
+    ("queries that need memory: JOIN", &["200", "code 241"]),
+    ("rows that stay in memory: a table", &["200"]),
+    ("rows that stay in memory: a temporary table", &["200"]),
+];
+
+/// Name under which unread answers are counted by their way and status.
+pub(super) const UNREAD_ANSWERS: &str = "answers of ClickHouse that nobody reads";
+
+/// Name under which slow bodies are counted by their kind and answer.
+const SLOW_BODIES: &str = "slow bodies to ClickHouse";
+/// Slow bodies of an analyst: answered, or given up as others waited for their slots.
+pub(super) const SLOW_STATEMENTS: [Proof; 4] = [
+    (SLOW_BODIES, &["text: 200", "text: code 202"]),
+    (SLOW_BODIES, &["rows: 200", "rows: code 202"]),
+    (
+        SLOW_BODIES,
+        &["rows in gzip: 200", "rows in gzip: code 202"],
+    ),
+    (SLOW_BODIES, &["form: 200", "form: code 202"]),
+];
+
+/// Name under which forms are counted by their kind and answer.
+const FORMS_SENT: &str = "forms to ClickHouse";
+/// Forms of an analyst's own pages, and of other sites' pages, which must not write.
+pub(super) const FORMS: [Proof; 7] = [
+    (FORMS_SENT, &["whole: 200"]),
+    (FORMS_SENT, &["cut: code 36"]),
+    (FORMS_SENT, &["with a file: code 48"]),
+    (FORMS_SENT, &["of fields: code 62"]),
+    (FORMS_SENT, &["of another page: code 164"]),
+    (FORMS_SENT, &["of fields of another page: code 164"]),
+    (FORMS_SENT, &["of text of another page: code 164"]),
+];

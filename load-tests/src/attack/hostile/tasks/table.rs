@@ -1,13 +1,13 @@
 //! Table of the attacking tasks: their names, how often they run, and their proofs.
 
-use super::proofs::{BOMBS, OPERATIONS};
+use super::proofs::{ANALYST_MEMORY, BOMBS, FORMS, OPERATIONS, SLOW_STATEMENTS, UNREAD_ANSWERS};
 use super::{Task, once, times};
 use crate::attack::hostile::{
     analyst, capture, exports, fields, member, names, operations, parameters, sender,
 };
 
 /// All attacking tasks.
-pub(in crate::attack::hostile) const TASKS: [Task; 25] = [
+pub(in crate::attack::hostile) const TASKS: [Task; 29] = [
     times(
         "bombs",
         2,
@@ -128,7 +128,7 @@ pub(in crate::attack::hostile) const TASKS: [Task; 25] = [
     ),
     once(
         "statements",
-        |context, _, _| Box::pin(analyst::statements(context)),
+        |context, _, _| Box::pin(analyst::statements::all(context)),
         &[("statements that leave the database", &["code 497"])],
     ),
     once(
@@ -137,8 +137,31 @@ pub(in crate::attack::hostile) const TASKS: [Task; 25] = [
         &[("reads of an analyst", &["200"])],
     ),
     once(
+        "memory",
+        |context, _, _| Box::pin(analyst::memory::all(context)),
+        &ANALYST_MEMORY,
+    ),
+    once(
+        "unread-answers",
+        |context, _, _| Box::pin(analyst::connections::unread(context)),
+        &[
+            (UNREAD_ANSWERS, &["held back: 200"]),
+            (UNREAD_ANSWERS, &["streamed: 200"]),
+        ],
+    ),
+    once(
+        "slow-statements",
+        |context, _, _| Box::pin(analyst::connections::slow(context)),
+        &SLOW_STATEMENTS,
+    ),
+    once(
+        "forms",
+        |context, _, _| Box::pin(analyst::forms::all(context)),
+        &FORMS,
+    ),
+    once(
         "unfinished-heads",
-        |context, _, _| Box::pin(analyst::unfinished(context)),
+        |context, _, _| Box::pin(analyst::connections::unfinished(context)),
         &[("unfinished heads to ClickHouse", &["100 at once"])],
     ),
 ];
