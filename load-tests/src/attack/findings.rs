@@ -1,5 +1,6 @@
 //! Outcomes of everything that was tried, and violations among them.
 
+use super::coverage::Coverage;
 use super::http::Outcome;
 use crate::digits::counted;
 use serde::Serialize;
@@ -22,6 +23,8 @@ pub(super) struct Findings {
     outcomes: Mutex<Outcomes>,
     times: Mutex<BTreeMap<String, OperationTimes>>,
     wrongs: Mutex<Violations>,
+    /// Attempts that the API's document asks for.
+    pub(super) coverage: Coverage,
 }
 
 /// Response times of one operation.

@@ -11,6 +11,7 @@
 //! - [`bombs`], [`mutate`], [`cost_search`]: bodies that cost more than their size suggests.
 //! - [`run`]: the phases in turn, and further rounds for missing proofs.
 //! - [`subject`], [`watch`]: the processes; [`tenants`]: the organizations that use them.
+//! - [`coverage`]: attempts that the API's document asks for.
 //! - [`outputs`]: the operator's view at the end.
 //! - [`report`]: the results; [`bounds`]: their limits.
 //!
@@ -20,6 +21,7 @@
 mod bombs;
 mod bounds;
 mod cost_search;
+mod coverage;
 mod findings;
 mod good_tenant;
 mod hostile;
@@ -36,6 +38,7 @@ mod watch;
 
 pub use bounds::Bound;
 pub use cost_search::CostlyBody;
+pub use coverage::CoveredGroup;
 pub use findings::OperationTimes;
 pub use good_tenant::load::{Latency, PhaseReport};
 pub use hostile::task_names;

@@ -24,6 +24,9 @@ pub struct Options {
     /// Highest number of further phases of attack, each of which is run only if an attack was never
     /// processed so far, or the good tenant never served.
     pub extra_rounds_max: u32,
+    /// True if each operation, field and parameter of the API's document must have been processed,
+    /// unless only some tasks are selected.
+    pub is_complete: bool,
     /// Selected tasks of [`task_names`](super::task_names); empty selects all.
     pub only: Vec<String>,
     /// Approximate pause between two requests of a task; some tasks wait a multiple of it.
@@ -44,6 +47,7 @@ impl Options {
             attack: Duration::from_secs(30),
             rounds: minutes,
             extra_rounds_max: EXTRA_ROUNDS_MAX,
+            is_complete: true,
             only: Vec::new(),
             pause: Duration::from_millis(20),
             seed: rand::random(),

@@ -87,7 +87,7 @@ impl Run<'_> {
         report.exports = self.good.exports.seconds();
         report.answers = self.good.answers.seconds();
         report.watermark = self.watch.watermark.seconds();
-        report.add(self.findings, &self.options.only);
+        report.add(self.findings, self.options);
     }
 
     fn attack(&self, report: &mut Report, calm: Calm, round: u32) -> Result<()> {

@@ -72,26 +72,45 @@ impl Tenant {
         })
     }
 
-    /// Creates one record of each kind, for the other tenant to ask for.
-    fn create_records(&self) -> Result<()> {
-        let runtime = current_thread_runtime()?;
+    /// Creates one record of each kind, below this domain, so that each path of the API has a
+    /// record to name.
+    fn create_records(&self, domain: &str) -> Result<()> {
         for (path, body) in [
-            ("roles/", json!({"name": "Readers"})),
             (
                 "invites/",
-                json!({"target_email": "good@example.com", "send_email": false}),
+                json!({"target_email": format!("invited@{domain}"), "send_email": false}),
             ),
-            ("domains/", json!({"domain": "good.example.com"})),
-            ("plugins/", json!({"plugin_type": "source", "name": "Good"})),
+            ("domains/", json!({"domain": domain})),
+            (
+                "proxy_records/",
+                json!({"domain": format!("proxy.{domain}")}),
+            ),
+            (
+                "plugins/",
+                json!({"plugin_type": "source", "name": "Plugin"}),
+            ),
             (
                 "historical_migrations/",
                 json!({"source": "s", "method": "m", "total_events": 1, "events_per_minute": 1}),
             ),
         ] {
-            let made = runtime.block_on(self.ask("POST", path, &body));
-            ensure!(made.status() == 201, "{path}: {made:?}");
+            self.create(path, &body)?;
         }
+        let role = self.create("roles/", &json!({"name": "Readers"}))?;
+        let role = text(&role, "/id").context("a role's id")?;
+        let listed = self.ask("GET", "members/", &Value::Null);
+        let listed = current_thread_runtime()?.block_on(listed);
+        let member = text(&listed.json(), "/results/0/user/uuid").context("a member")?;
+        let path = format!("roles/{role}/role_memberships/");
+        self.create(&path, &json!({"user_uuid": member}))?;
         Ok(())
+    }
+
+    /// Creates a record and returns it.
+    fn create(&self, path: &str, body: &Value) -> Result<Value> {
+        let made = current_thread_runtime()?.block_on(self.ask("POST", path, body));
+        ensure!(made.status() == 201, "{path}: {made:?}");
+        Ok(made.json())
     }
 
     /// The next API key, in turn.
@@ -163,11 +182,10 @@ impl Tenants {
         let joined = current_thread_runtime()?.block_on(api.call("POST", &path, "", &names));
         let key = text(&joined.json(), "/personal_api_key");
         let key = key.with_context(|| format!("the invitation was not accepted: {joined:?}"))?;
-        good.create_records()?;
-        Ok(Self {
-            good,
-            hostile: Tenant::new(api, &key)?,
-        })
+        let hostile = Tenant::new(api, &key)?;
+        good.create_records("good.example.com")?;
+        hostile.create_records("hostile.example.com")?;
+        Ok(Self { good, hostile })
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn all(context: Arc<AttackContext>, rng: StdRng) {
         let wrong = "no field of the API's document refuses control characters";
         context.findings.wrong(wrong.to_owned());
     }
-    make_all(&context, &attempts, judge, rng).await;
+    make_all(&context, "fields of the document", &attempts, judge, rng).await;
 }
 
 /// Records an outcome: a success is a violation, and so is a refusal that repeats the text.

@@ -95,6 +95,9 @@ impl fmt::Display for Report {
         for body in &self.costliest_bodies {
             writeln!(f, "{body}")?;
         }
+        for group in &self.coverage {
+            writeln!(f, "{group}")?;
+        }
         for wrong in &self.wrongs {
             writeln!(f, "WRONG: {wrong}")?;
         }

@@ -5,9 +5,11 @@ mod display;
 mod tests;
 
 use super::cost_search::CostlyBody;
+use super::coverage::CoveredGroup;
 use super::findings::{Findings, OperationTimes, Outcomes};
 use super::good_tenant::load::PhaseReport;
 use super::hostile::unproved;
+use super::options::Options;
 use super::phase::Seconds;
 use crate::verify::VerifyReport;
 use serde::Serialize;
@@ -60,8 +62,11 @@ pub struct Report {
     pub verification: Option<VerifyReport>,
     /// Outcomes of all attempts.
     pub outcomes: Outcomes,
-    /// Missing proofs of the selected tasks: none of the expected outcomes was seen.
+    /// Missing proofs of the selected tasks: none of the expected outcomes was seen, or attempts
+    /// that the API's document asks for were not processed.
     pub unproved: Vec<String>,
+    /// Attempts that the API's document asks for, by group.
+    pub coverage: Vec<CoveredGroup>,
     /// Operations of the API with their response times, slowest first. JSON reports call it
     /// `dearest`.
     #[serde(rename = "dearest")]
@@ -90,6 +95,7 @@ impl Report {
             verification: None,
             outcomes: Outcomes::new(),
             unproved: Vec::new(),
+            coverage: Vec::new(),
             slowest_operations: Vec::new(),
             costliest_bodies: Vec::new(),
             wrong: 0,
@@ -98,9 +104,14 @@ impl Report {
     }
 
     /// Adds the findings of the selected tasks.
-    pub(super) fn add(&mut self, findings: &Findings, only: &[String]) {
+    pub(super) fn add(&mut self, findings: &Findings, options: &Options) {
         self.outcomes = findings.outcomes();
-        self.unproved = unproved(&self.outcomes, only);
+        self.unproved = unproved(&self.outcomes, &options.only);
+        self.coverage = findings.coverage.groups();
+        if options.is_complete && options.only.is_empty() {
+            let missing = self.coverage.iter().filter(|group| !group.is_complete());
+            self.unproved.extend(missing.map(CoveredGroup::to_string));
+        }
         self.slowest_operations = findings.slowest_operations();
         self.slowest_operations.truncate(SLOWEST_OPERATIONS_MAX);
         let wrongs = findings.wrongs();

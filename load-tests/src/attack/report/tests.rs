@@ -157,6 +157,31 @@ fn a_service_that_was_never_given_breaks_its_bounds() {
 }
 
 #[test]
+fn attempts_that_were_not_processed_fail_a_complete_run_of_all_tasks() {
+    let findings = Findings::default();
+    findings.coverage.expect("fields", &["a".to_owned()]);
+    let file = std::path::PathBuf::new;
+    let mut options = Options::new(file(), file(), file(), 1);
+    let missing = |options: &Options| {
+        let mut report = report(1.0, 1.0);
+        report.add(&findings, options);
+        let unproved = report.unproved.iter();
+        unproved
+            .filter(|it| it.starts_with("fields: 0 of 1"))
+            .count()
+    };
+    assert_eq!(missing(&options), 1);
+    options.only = vec!["fields".to_owned()];
+    assert_eq!(missing(&options), 0);
+    options.only.clear();
+    options.is_complete = false;
+    assert_eq!(missing(&options), 0);
+    options.is_complete = true;
+    findings.coverage.mark("fields", "a");
+    assert_eq!(missing(&options), 0);
+}
+
+#[test]
 fn violations_losses_excess_memory_and_missing_attacks_fail_the_report() {
     let is_right = |change: fn(&mut Report)| {
         let mut report = report(1.0, 1.0);
