@@ -13,11 +13,13 @@ use tokio::net::TcpStream;
 /// Source address of the good tenant.
 pub(super) const GOOD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 /// Source addresses of the hostile tenant: without a key, with its project's key, with its API
-/// keys, and as the analyst.
+/// keys, as the analyst, and with made-up keys, which have a limit by address that holds for tokens
+/// of the API's paths, too.
 pub(super) const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 1);
 pub(super) const SENDER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 2);
 pub(super) const MEMBER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 3);
 pub(super) const ANALYST: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 4);
+pub(super) const GUESSER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 5);
 /// API keys of each user. Each key has a limit of requests, and a user may have a hundred keys.
 const KEYS: usize = 12;
 
@@ -123,12 +125,6 @@ impl Tenant {
     pub(super) async fn ask(&self, method: &str, path: &str, body: &Value) -> Outcome {
         let path = format!("/api/organizations/{}/{path}", self.organization);
         self.ask_at(method, &path, body).await
-    }
-
-    /// Sends a GET request with a key that is not the tenant's.
-    pub(super) async fn ask_with(&self, key: &str, path: &str) -> Outcome {
-        let path = format!("/api/organizations/{}/{path}", self.organization);
-        self.api.call("GET", &path, key, &Value::Null).await
     }
 
     /// Opens a connection to the API.

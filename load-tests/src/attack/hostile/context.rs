@@ -7,7 +7,7 @@ use crate::attack::http::Client;
 use crate::attack::mutate::Corpus;
 use crate::attack::options::Options;
 use crate::attack::subject::Subject;
-use crate::attack::tenants::{ANALYST, SENDER, STRANGER, Tenants};
+use crate::attack::tenants::{ANALYST, GUESSER, SENDER, STRANGER, Tenants};
 use crate::clickhouse::ClickHouse;
 use crate::runtime::current_thread_runtime;
 use anyhow::Result;
@@ -37,6 +37,8 @@ pub(in crate::attack) struct AttackContext {
     pub(super) stranger: Client,
     pub(super) sender: Client,
     pub(super) analyst: Client,
+    /// Client of the API that has no key.
+    pub(super) guesser: Client,
     pub(super) clickhouse: ClickHouse,
     pub(super) data_dir: PathBuf,
     pub(super) pid: u32,
@@ -70,6 +72,7 @@ impl AttackContext {
             stranger: Client::new(ingest, STRANGER)?,
             sender: Client::new(ingest, SENDER)?,
             analyst: Client::new(engine, ANALYST)?,
+            guesser: Client::new(&subject.credentials.admin_url, GUESSER)?,
             clickhouse: subject.clickhouse(),
             data_dir: subject.data_dir(),
             pid: subject.pid(),
