@@ -2,6 +2,7 @@
 //!
 //! A bound without a measurement is not kept: a server that answers nobody is quick.
 
+use super::findings::OperationTimes;
 use super::good_tenant::load::{Latency, PhaseReport};
 use super::phase::{PhaseKind, ResponseCounts, Seconds, Spread};
 use super::report::{MEMORY_BYTES_MAX, Memory, Report};
@@ -17,6 +18,9 @@ const P99_FLOOR_MS: f64 = 50.0;
 const FRESHNESS_SECONDS_MAX: f64 = 5.0;
 /// Highest percentage of requests that may be refused with 503 under attack.
 const REFUSED_PERCENT_MAX: f64 = 1.0;
+/// Time beyond that which the API promises: its clock starts at the head of a request, and the
+/// sender's before the connection.
+const API_SLACK_SECONDS: f64 = 1.0;
 /// Memory that may stay in use five seconds after an attack, beyond the memory in calm.
 const MEMORY_KEPT_BYTES_MAX: u64 = 256 << 20;
 
@@ -103,6 +107,7 @@ fn all(report: &Report) -> Vec<Bound> {
         refused("exports: refused %", report.exports.answers),
         refused("API: refused %", report.answers.answers),
     ];
+    bounds.extend(report.latest_operation.map(answered));
     bounds.extend(memory(&report.memory));
     bounds
 }
@@ -170,6 +175,17 @@ fn refused(name: &'static str, answers: ResponseCounts) -> Bound {
         attack: answers.refused_percent(),
         max: REFUSED_PERCENT_MAX,
         measured: answers.taken + answers.refused,
+    }
+}
+
+/// The slowest response to a hostile operation, also one that was not waited for any longer.
+fn answered(times: OperationTimes) -> Bound {
+    Bound {
+        name: "hostile operations: slowest s",
+        calm: 0.0,
+        attack: times.max_seconds(),
+        max: times.promised_seconds + API_SLACK_SECONDS,
+        measured: times.count.into(),
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Findings {
     pub(super) coverage: Coverage,
 }
 
-/// Response times of one operation.
+/// Response times of one operation, those of requests among them that were given up.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct OperationTimes {
     /// Number of responses.
@@ -36,6 +36,21 @@ pub struct OperationTimes {
     pub all_ms: f64,
     /// Longest response time in milliseconds.
     pub max_ms: f64,
+    /// Seconds within which the API's document promises a response.
+    pub promised_seconds: f64,
+}
+
+impl OperationTimes {
+    /// Longest response time in seconds.
+    #[must_use]
+    pub fn max_seconds(&self) -> f64 {
+        self.max_ms / 1e3
+    }
+
+    /// Seconds by which the slowest response was later than promised; negative if it was in time.
+    fn late_seconds(&self) -> f64 {
+        self.max_seconds() - self.promised_seconds
+    }
 }
 
 impl fmt::Display for OperationTimes {
@@ -108,13 +123,23 @@ impl Findings {
     }
 
     /// Records a response time.
-    pub(super) fn record_time(&self, operation: &str, duration: Duration) {
+    pub(super) fn record_time(&self, operation: &str, promised_seconds: f64, duration: Duration) {
         let mut times = lock(&self.times);
         let of_it = times.entry(operation.to_owned()).or_default();
         let ms = duration.as_secs_f64() * 1e3;
         of_it.count += 1;
         of_it.all_ms += ms;
         of_it.max_ms = of_it.max_ms.max(ms);
+        of_it.promised_seconds = promised_seconds;
+    }
+
+    /// Times of the operation that was nearest to its promised time, or furthest beyond it.
+    pub(super) fn latest_operation(&self) -> OperationTimes {
+        let times = lock(&self.times).values().copied().collect::<Vec<_>>();
+        let latest = times
+            .into_iter()
+            .max_by(|one, other| one.late_seconds().total_cmp(&other.late_seconds()));
+        latest.unwrap_or_default()
     }
 
     /// Operations, slowest response first.
@@ -203,12 +228,23 @@ mod tests {
     fn operations_are_sorted_by_their_slowest_response() {
         let findings = Findings::default();
         for (operation, ms) in [("a", 1), ("b", 30), ("b", 10), ("c", 20)] {
-            findings.record_time(operation, Duration::from_millis(ms));
+            findings.record_time(operation, 30.0, Duration::from_millis(ms));
         }
         let slowest = findings.slowest_operations();
         let names: Vec<_> = slowest.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["b", "c", "a"]);
         let (_, took) = &slowest[0];
         assert_eq!((took.count, took.all_ms, took.max_ms), (2, 40.0, 30.0));
+    }
+
+    #[test]
+    fn the_latest_operation_is_measured_by_what_is_promised() {
+        let findings = Findings::default();
+        assert_eq!(findings.latest_operation().count, 0);
+        for (operation, promised, seconds) in [("a", 30.0, 20), ("b", 5.0, 6), ("c", 30.0, 1)] {
+            findings.record_time(operation, promised, Duration::from_secs(seconds));
+        }
+        let latest = findings.latest_operation();
+        assert_eq!((latest.max_seconds(), latest.promised_seconds), (6.0, 5.0));
     }
 }

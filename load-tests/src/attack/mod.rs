@@ -41,7 +41,7 @@ pub use cost_search::CostlyBody;
 pub use coverage::CoveredGroup;
 pub use findings::OperationTimes;
 pub use good_tenant::load::{Latency, PhaseReport};
-pub use hostile::task_names;
+pub use hostile::{CostlyOperation, task_names};
 pub use options::Options;
 
 use crate::runtime::current_thread_runtime;
@@ -120,6 +120,7 @@ fn attack_in(
     })?;
     watch.close();
     report.costliest_bodies = context.costliest_bodies()?;
+    report.costliest_operations = context.costliest_operations();
     outputs::check(&subject, &tenants, &findings)?;
     report.verification = Some(run.verification()?);
     run.fill(&mut report);

@@ -1,5 +1,7 @@
 //! State that all attacking tasks share.
 
+use super::operations::{CostlyOperation, OperationSearch};
+use super::tasks::is_wanted;
 use crate::attack::bombs::{self, Bomb};
 use crate::attack::cost_search::{CostSearch, CostlyBody};
 use crate::attack::findings::Findings;
@@ -15,6 +17,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Control characters that a terminal, a log or a mail would interpret in a line of a table.
@@ -32,6 +35,10 @@ pub(in crate::attack) struct AttackContext {
     /// Costliest bodies of the stranger and of the sender with a key.
     pub(super) search_of_nobody: CostSearch,
     pub(super) search_with_key: CostSearch,
+    /// Costliest requests of the hostile tenant to the API.
+    pub(super) operation_search: OperationSearch,
+    /// True from the end of a round's duration on.
+    is_ending: AtomicBool,
     /// Paths of image tags, by the encoding of their data.
     pub(super) image_tags: Vec<(&'static str, String)>,
     pub(super) stranger: Client,
@@ -68,6 +75,8 @@ impl AttackContext {
             bombs_with_key: bombs::all(Some(&tenants.hostile.project_key), &mut rng)?,
             search_of_nobody: CostSearch::default(),
             search_with_key: CostSearch::default(),
+            operation_search: OperationSearch::default(),
+            is_ending: AtomicBool::new(false),
             image_tags: bombs::image_tags()?,
             stranger: Client::new(ingest, STRANGER)?,
             sender: Client::new(ingest, SENDER)?,
@@ -95,8 +104,22 @@ impl AttackContext {
         })
     }
 
+    /// The costliest requests to the API that were found.
+    pub(in crate::attack) fn costliest_operations(&self) -> Vec<CostlyOperation> {
+        self.operation_search.costliest()
+    }
+
+    /// Returns true if tasks that are awaited have to end.
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_ending(&self, is_ending: bool) {
+        self.is_ending.store(is_ending, Ordering::Release);
+    }
+
     /// Returns true if a task was selected.
     pub(super) fn is_wanted(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
+        is_wanted(name, &self.only)
     }
 }

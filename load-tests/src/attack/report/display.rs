@@ -92,6 +92,9 @@ impl fmt::Display for Report {
         for (operation, took) in &self.slowest_operations {
             writeln!(f, "{operation}: {took}")?;
         }
+        for operation in &self.costliest_operations {
+            writeln!(f, "{operation}")?;
+        }
         for body in &self.costliest_bodies {
             writeln!(f, "{body}")?;
         }

@@ -8,7 +8,7 @@ use super::cost_search::CostlyBody;
 use super::coverage::CoveredGroup;
 use super::findings::{Findings, OperationTimes, Outcomes};
 use super::good_tenant::load::PhaseReport;
-use super::hostile::unproved;
+use super::hostile::{CostlyOperation, is_wanted, unproved};
 use super::options::Options;
 use super::phase::Seconds;
 use crate::verify::VerifyReport;
@@ -71,6 +71,11 @@ pub struct Report {
     /// `dearest`.
     #[serde(rename = "dearest")]
     pub slowest_operations: Vec<(String, OperationTimes)>,
+    /// Times of the operation that was nearest to its promised time, or furthest beyond it; `None`
+    /// if operations were not selected.
+    pub latest_operation: Option<OperationTimes>,
+    /// Requests to the API that took longest for their bytes, and those with the longest responses.
+    pub costliest_operations: Vec<CostlyOperation>,
     /// Bodies with the longest response time per byte, sent without a key and with one; for each
     /// sender the longest first. JSON reports call it `dearest_bodies`.
     #[serde(rename = "dearest_bodies")]
@@ -97,6 +102,8 @@ impl Report {
             unproved: Vec::new(),
             coverage: Vec::new(),
             slowest_operations: Vec::new(),
+            latest_operation: None,
+            costliest_operations: Vec::new(),
             costliest_bodies: Vec::new(),
             wrong: 0,
             wrongs: Vec::new(),
@@ -114,6 +121,8 @@ impl Report {
         }
         self.slowest_operations = findings.slowest_operations();
         self.slowest_operations.truncate(SLOWEST_OPERATIONS_MAX);
+        let is_selected = is_wanted("operations", &options.only);
+        self.latest_operation = is_selected.then(|| findings.latest_operation());
         let wrongs = findings.wrongs();
         (self.wrong, self.wrongs) = (wrongs.count, wrongs.examples);
     }

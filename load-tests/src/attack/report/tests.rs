@@ -108,6 +108,21 @@ fn the_engine_may_take_its_limit_and_what_it_has_in_calm() {
 }
 
 #[test]
+fn an_operation_that_is_not_answered_in_its_time_breaks_a_bound() {
+    for (seconds, count, beyond) in [(1.0, 9, 0), (30.9, 9, 0), (31.1, 9, 1), (0.0, 0, 1)] {
+        let mut report = report(1.0, 1.0);
+        report.latest_operation = Some(OperationTimes {
+            count,
+            max_ms: seconds * 1e3,
+            promised_seconds: 30.0,
+            ..OperationTimes::default()
+        });
+        assert_eq!(report.slow().len(), beyond, "{seconds}");
+        assert!(report.is_right(), "time is not what is right");
+    }
+}
+
+#[test]
 fn at_most_one_percent_may_be_refused() {
     let beyond = |refused| {
         let mut report = report(1.0, 1.0);

@@ -5,11 +5,16 @@
 //!
 //! - [`aim`]: organizations and records that an operation is sent to.
 //! - [`requests`]: the requests.
+//! - [`search`], [`mutation`]: those that cost most, and random changes to their bodies.
 
 mod aim;
+mod mutation;
 mod requests;
+mod search;
 
 pub(super) use requests::all;
+pub use search::CostlyOperation;
+pub(super) use search::OperationSearch;
 
 use super::context::AttackContext;
 use super::sample::resolved;
@@ -35,6 +40,8 @@ pub(super) struct Operation {
     body: Value,
     /// Names and schemas of the query parameters.
     pub(super) parameters: Vec<(String, Value)>,
+    /// Seconds within which the document promises a response; 0 if it promises none.
+    seconds_max: f64,
 }
 
 /// Reads the API's document.
@@ -94,6 +101,10 @@ pub(super) fn operations(document: &Value) -> Vec<Operation> {
                 path: path.clone(),
                 body: body.cloned().unwrap_or_default(),
                 parameters: parameters(shared, operation),
+                seconds_max: operation
+                    .pointer("/x-millrace-limits/seconds_max")
+                    .and_then(Value::as_f64)
+                    .unwrap_or_default(),
             });
         }
     }

@@ -1,16 +1,18 @@
 //! Requests of operations, on records of the hostile tenant and of the good one.
 
 use super::aim::{Aim, Target, targets};
-use super::{document, operations, schemas_of};
-use crate::attack::findings::is_judged;
+use super::search::{Attempt, Measured};
+use super::{Operation, document, operations, schemas_of};
+use crate::attack::findings::{Findings, is_judged};
 use crate::attack::hostile::context::AttackContext;
 use crate::attack::hostile::ids::Ids;
 use crate::attack::hostile::schema_values::{DEPTH_MAX, random_value};
+use crate::attack::http::Outcome;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 /// Group of the attempts that a complete run must have made.
@@ -32,11 +34,22 @@ pub(in crate::attack::hostile) async fn all(context: Arc<AttackContext>, mut rng
     let coverage = &context.findings.coverage;
     coverage.expect(GROUP, targets.iter().map(|(name, _)| name));
     let mut ids = Ids::default();
-    loop {
-        if let Some((name, target)) = next(&context, &targets, &mut rng)
-            && is_processed(&context, target, schemas, &mut ids, &mut rng).await
-        {
-            coverage.mark(GROUP, name);
+    while !context.is_ending() {
+        let drawn =
+            |operation: &Operation, rng: &mut StdRng| query(&operation.parameters, schemas, rng);
+        let kept = match rng.random() {
+            true => context.operation_search.next(&operations, drawn, &mut rng),
+            false => None,
+        };
+        if let Some((operation, attempt)) = kept {
+            let aim = Aim::Own;
+            let target = Target { operation, aim };
+            is_processed(&context, target, attempt, &mut ids, &mut rng).await;
+        } else if let Some((name, target)) = next(&context, &targets, &mut rng) {
+            let attempt = random(target.operation, schemas, &mut rng);
+            if is_processed(&context, *target, attempt, &mut ids, &mut rng).await {
+                coverage.mark(GROUP, name);
+            }
         }
         sleep(context.pause * 2).await;
     }
@@ -60,16 +73,28 @@ fn next<'a, 't>(
     untried.get(at).copied()
 }
 
-/// Sends an operation and records its outcome and response time. Returns true if it was processed
-/// with the aim that it had.
+/// A request with random values.
+fn random(operation: &Operation, schemas: &Value, rng: &mut StdRng) -> Attempt {
+    Attempt {
+        operation: operation.name(),
+        query: query(&operation.parameters, schemas, rng),
+        body: match &operation.body {
+            Value::Null => Value::Null,
+            schema => random_value(schemas, schema, DEPTH_MAX, rng),
+        },
+    }
+}
+
+/// Sends a request and records its outcome and cost. Returns true if it was processed with the aim
+/// that it had.
 async fn is_processed(
     context: &AttackContext,
-    target: &Target<'_>,
-    schemas: &Value,
+    target: Target<'_>,
+    attempt: Attempt,
     ids: &mut Ids,
     rng: &mut StdRng,
 ) -> bool {
-    let Target { operation, aim } = *target;
+    let Target { operation, aim } = target;
     let (hostile, good) = (&context.tenants.hostile, &context.tenants.good);
     let (of, owner) = match aim {
         Aim::Own => (hostile, hostile),
@@ -77,25 +102,71 @@ async fn is_processed(
         Aim::Smuggled => (hostile, good),
     };
     let filled = ids.fill(&operation.path, of, owner, rng).await;
-    let body = match &operation.body {
-        Value::Null => Value::Null,
-        schema => random_value(schemas, schema, DEPTH_MAX, rng),
-    };
-    let query = query(&operation.parameters, schemas, rng);
-    let path = format!("{}{query}", filled.path);
-    let began = Instant::now();
-    let outcome = hostile.ask_at(&operation.method, &path, &body).await;
+    let path = format!("{}{}", filled.path, attempt.query);
+    let (outcome, took) = ask(context, operation, &path, &attempt.body).await;
     let findings = &context.findings;
-    if is_judged(outcome.status()) {
-        findings.record_time(&operation.name(), began.elapsed());
-    }
     let is_aimed = aim != Aim::Smuggled || filled.is_there;
     match aim {
         Aim::Foreign => findings.note_among(aim.attempts(), &outcome, &[403, 404]),
         Aim::Smuggled if is_aimed => findings.note_refusal(aim.attempts(), &outcome),
         Aim::Own | Aim::Smuggled => findings.note(Aim::Own.attempts(), &outcome),
     }
-    is_aimed && is_judged(outcome.status())
+    let is_judged = is_judged(outcome.status());
+    if is_judged && aim == Aim::Own {
+        let measured = Measured::new(attempt, outcome.text().len(), took);
+        keep(context, operation, &path, measured).await;
+    }
+    is_aimed && is_judged
+}
+
+/// Keeps a request if it is among the costliest. A slow one is sent again, as the server has other
+/// work, too.
+async fn keep(context: &AttackContext, operation: &Operation, path: &str, measured: Measured) {
+    let search = &context.operation_search;
+    let measured = if search.is_slow(&measured) {
+        let (outcome, took) = ask(context, operation, path, measured.body()).await;
+        match is_judged(outcome.status()) {
+            true => measured.tried_again(took),
+            false => return,
+        }
+    } else {
+        measured
+    };
+    search.keep(&measured);
+}
+
+/// Sends a request; returns its outcome and the time that it took.
+async fn ask(
+    context: &AttackContext,
+    operation: &Operation,
+    path: &str,
+    body: &Value,
+) -> (Outcome, Duration) {
+    let timed = TimedRequest {
+        findings: &context.findings,
+        operation,
+        began: Instant::now(),
+    };
+    let hostile = &context.tenants.hostile;
+    let outcome = hostile.ask_at(&operation.method, path, body).await;
+    (outcome, timed.began.elapsed())
+}
+
+/// Request whose time is recorded when it is dropped: also one that was never answered, and was
+/// given up at the end of an attack.
+struct TimedRequest<'a> {
+    findings: &'a Findings,
+    operation: &'a Operation,
+    began: Instant,
+}
+
+impl Drop for TimedRequest<'_> {
+    fn drop(&mut self) {
+        let operation = self.operation;
+        let took = self.began.elapsed();
+        self.findings
+            .record_time(&operation.name(), operation.seconds_max, took);
+    }
 }
 
 /// Query with some of an operation's parameters, with values of their schemas or of none.

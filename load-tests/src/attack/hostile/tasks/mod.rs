@@ -32,6 +32,8 @@ pub(super) struct Task {
     /// Number of instances that run at the same time.
     pub(super) times: u32,
     pub(super) start: Start,
+    /// True if the task ends by itself at the end of an attack, once its last request was answered.
+    pub(super) is_awaited: bool,
     /// Proofs that the attack happened and was not just refused with 429 or 503.
     proofs: &'static [Proof],
 }
@@ -41,7 +43,17 @@ const fn times(name: &'static str, times: u32, start: Start, proofs: &'static [P
         name,
         times,
         start,
+        is_awaited: false,
         proofs,
+    }
+}
+
+/// The task, which is not dropped in the middle of a request: its response times are judged, and
+/// those of the slowest requests would be unknown.
+const fn awaited(task: Task) -> Task {
+    Task {
+        is_awaited: true,
+        ..task
     }
 }
 
@@ -54,11 +66,14 @@ pub fn task_names() -> impl Iterator<Item = &'static str> {
     TASKS.into_iter().map(|task| task.name)
 }
 
+/// Returns true if a task was selected; nothing selects all.
+pub(in crate::attack) fn is_wanted(name: &str, only: &[String]) -> bool {
+    only.is_empty() || only.iter().any(|it| it == name)
+}
+
 /// Describes the selected tasks whose proofs are missing.
 pub(in crate::attack) fn unproved(outcomes: &Outcomes, only: &[String]) -> Vec<String> {
-    let wanted = TASKS
-        .iter()
-        .filter(|task| only.is_empty() || only.iter().any(|it| it == task.name));
+    let wanted = TASKS.iter().filter(|task| is_wanted(task.name, only));
     let mut unproved = Vec::new();
     for (task, (what, one_of)) in
         wanted.flat_map(|task| task.proofs.iter().map(move |proof| (task, proof)))

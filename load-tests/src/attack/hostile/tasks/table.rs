@@ -1,7 +1,7 @@
 //! Table of the attacking tasks: their names, how often they run, and their proofs.
 
 use super::proofs::{ANALYST_MEMORY, BOMBS, FORMS, OPERATIONS, SLOW_STATEMENTS, UNREAD_ANSWERS};
-use super::{Task, once, times};
+use super::{Task, awaited, once, times};
 use crate::attack::hostile::{
     analyst, capture, exports, fields, member, names, operations, parameters, sender,
 };
@@ -120,12 +120,12 @@ pub(in crate::attack::hostile) const TASKS: [Task; 29] = [
         |context, rng, _| Box::pin(parameters::all(context, rng)),
         &[("hostile texts in query parameters", &["200"])],
     ),
-    times(
+    awaited(times(
         "operations",
         3,
         |context, rng, _| Box::pin(operations::all(context, rng)),
         &OPERATIONS,
-    ),
+    )),
     once(
         "statements",
         |context, _, _| Box::pin(analyst::statements::all(context)),
