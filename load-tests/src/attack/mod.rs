@@ -10,7 +10,8 @@
 //! - [`hostile`]: all attacking tasks.
 //! - [`bombs`], [`mutate`], [`cost_search`]: bodies that cost more than their size suggests.
 //! - [`run`]: the phases in turn, and further rounds for missing proofs.
-//! - [`subject`], [`watch`]: the processes; [`tenants`]: the organizations that use them.
+//! - [`subject`], [`watch`]: the processes; [`tenants`]: the organizations that use them;
+//!   [`mail_sink`]: the server that takes their mails.
 //! - [`coverage`]: attempts that the API's document asks for.
 //! - [`outputs`]: the operator's view at the end.
 //! - [`report`]: the results; [`bounds`]: their limits.
@@ -26,6 +27,7 @@ mod findings;
 mod good_tenant;
 mod hostile;
 mod http;
+mod mail_sink;
 mod mutate;
 pub mod options;
 mod outputs;
@@ -50,6 +52,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use findings::Findings;
 use good_tenant::GoodTenant;
 use hostile::AttackContext;
+use mail_sink::MailSink;
 use phase::{CurrentPhase, PhaseKind};
 use report::Report;
 use run::Run;
@@ -59,6 +62,14 @@ use subject::Subject;
 use tempfile::TempDir;
 use tenants::Tenants;
 use watch::Watch;
+
+/// Statements that stop merges, which fold rows of one event and would hide duplicates, and lift
+/// the limits on parts that are not merged.
+const KEEP_ALL: [&str; 2] = [
+    "SYSTEM STOP MERGES millrace.events",
+    "ALTER TABLE millrace.events MODIFY SETTING parts_to_delay_insert = 1000000, \
+     parts_to_throw_insert = 1000000, max_parts_in_total = 100000000",
+];
 
 /// Runs the phases of an attack, unless stopped; `say` gets the progress.
 ///
@@ -82,11 +93,13 @@ fn attack_in(
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Report> {
     let (current_phase, findings) = (CurrentPhase::default(), Arc::new(Findings::default()));
-    let subject = Subject::start(options, dir)?;
+    let mails = MailSink::start(&findings)?;
+    let subject = Subject::start(options, dir, &mails)?;
     let tenants = Arc::new(Tenants::make(&subject)?);
-    // Merges fold rows of one event and would hide duplicates.
     let clickhouse = subject.clickhouse();
-    current_thread_runtime()?.block_on(clickhouse.execute("SYSTEM STOP MERGES millrace.events"))?;
+    for statement in KEEP_ALL {
+        current_thread_runtime()?.block_on(clickhouse.execute(statement))?;
+    }
     say("making bombs");
     let context = Arc::new(AttackContext::new(options, &subject, &tenants, &findings)?);
     let good = GoodTenant::new(&subject, &tenants, &findings, &current_phase)?;

@@ -5,8 +5,9 @@
 //! | lists of commands | names of organizations, projects, users and migrations; labels of keys; rejected events | `hostile_texts` in `deploy/tests/it`, from every column of the catalog; here |
 //! | the log | names, ids, errors of events and of destinations | the same; here |
 //! | metrics | none: labels are numbers and words of ours | here |
+//! | `/_health/ready?verbose` | errors of parts | the attack's task `health` |
 //! | activity | all fields of changed records, as JSON | here; what is refused, by `fields` |
-//! | mails | names, messages of invites | `control_characters` in `admin/tests/it` |
+//! | mails | names, messages of invites | `control_characters` in `admin/tests/it`; `mail_sink` |
 //! | pages in HTML | none: the page of an invite is the same for all | `signup_page` in `admin/tests/it` |
 //! | errors and links of the API | none of those that it refuses, or is asked with | `fields`, `parameters` |
 

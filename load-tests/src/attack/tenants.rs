@@ -13,15 +13,18 @@ use tokio::net::TcpStream;
 /// Source address of the good tenant.
 pub(super) const GOOD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 /// Source addresses of the hostile tenant: without a key, with its project's key, with its API
-/// keys, as the analyst, and with made-up keys, which have a limit by address that holds for tokens
-/// of the API's paths, too.
+/// keys, as the analyst, with made-up keys, which have a limit by address that holds for tokens of
+/// the API's paths, too, and at the health listener.
 pub(super) const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 1);
 pub(super) const SENDER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 2);
 pub(super) const MEMBER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 3);
 pub(super) const ANALYST: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 4);
 pub(super) const GUESSER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 5);
+pub(super) const SCRAPER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 6);
 /// API keys of each user. Each key has a limit of requests, and a user may have a hundred keys.
 const KEYS: usize = 12;
+/// Further organizations of the hostile owner.
+const FURTHER: usize = 3;
 
 /// A tenant with its organization, project and keys.
 pub(super) struct Tenant {
@@ -41,18 +44,6 @@ impl Tenant {
     /// A tenant with a first API key, which creates the others.
     fn new(api: Client, first_key: &str) -> Result<Self> {
         let runtime = current_thread_runtime()?;
-        let get = |path: &str| {
-            let asked = runtime.block_on(api.call("GET", path, first_key, &Value::Null));
-            ensure!(asked.status() == 200, "{path}: {asked:?}");
-            Ok(asked.json())
-        };
-        let organization = get("/api/organizations/@current/")?;
-        let projects = get("/api/organizations/@current/projects/")?;
-        let project = get("/api/organizations/@current/projects/@current/")?;
-        ensure!(
-            projects.get("count") == Some(&json!(1)),
-            "more projects than one: {projects}"
-        );
         let mut keys = Vec::new();
         for number in 0..KEYS {
             let body = json!({"label": format!("Key {number}"), "scopes": ["*"]});
@@ -60,18 +51,44 @@ impl Tenant {
             let made = runtime.block_on(asked);
             keys.push(text(&made.json(), "/value").with_context(|| format!("a key: {made:?}"))?);
         }
+        Self::of(api, keys, "@current")
+    }
+
+    /// A tenant with these keys, in an organization with one project.
+    fn of(api: Client, keys: Vec<String>, organization: &str) -> Result<Self> {
+        let key = keys.first().context("a key")?;
+        let runtime = current_thread_runtime()?;
+        let get = |below: &str| {
+            let path = format!("/api/organizations/{organization}/{below}");
+            let asked = runtime.block_on(api.call("GET", &path, key, &Value::Null));
+            ensure!(asked.status() == 200, "{path}: {asked:?}");
+            Ok(asked.json())
+        };
+        let (organization, projects) = (get("")?, get("projects/")?);
+        ensure!(
+            projects.get("count") == Some(&json!(1)),
+            "more projects than one: {projects}"
+        );
+        let project_id = projects.pointer("/results/0/id").and_then(Value::as_u64);
         Ok(Self {
             organization: text(&organization, "/id").context("an organization")?,
             name: text(&organization, "/name").context("an organization")?,
-            project_id: project
-                .pointer("/id")
-                .and_then(Value::as_u64)
-                .context("a project")?,
-            project_key: text(&project, "/api_token").context("a project's key")?,
+            project_id: project_id.context("a project")?,
+            project_key: text(&projects, "/results/0/api_token").context("a project's key")?,
             keys,
             next_key: AtomicUsize::new(0),
             api,
         })
+    }
+
+    /// Creates another organization of the same owner.
+    fn another(&self, name: &str) -> Result<Self> {
+        let body = json!({"name": name});
+        let asked = self.ask_at("POST", "/api/organizations/", &body);
+        let made = current_thread_runtime()?.block_on(asked);
+        ensure!(made.status() == 201, "an organization: {made:?}");
+        let id = text(&made.json(), "/id").context("an organization's id")?;
+        Self::of(self.api.clone(), self.keys.clone(), &id)
     }
 
     /// Creates one record of each kind, below this domain, so that each path of the API has a
@@ -138,10 +155,11 @@ impl Tenant {
     }
 }
 
-/// The good tenant and the hostile one.
+/// The good tenant and the hostile one, with further organizations of the hostile owner.
 pub(super) struct Tenants {
     pub(super) good: Tenant,
     pub(super) hostile: Tenant,
+    pub(super) further: Vec<Tenant>,
 }
 
 impl Tenants {
@@ -181,7 +199,25 @@ impl Tenants {
         let hostile = Tenant::new(api, &key)?;
         good.create_records("good.example.com")?;
         hostile.create_records("hostile.example.com")?;
-        Ok(Self { good, hostile })
+        let further = (1..=FURTHER).map(|number| hostile.another(&format!("Hostile {number}")));
+        let further = further.collect::<Result<_>>()?;
+        Ok(Self {
+            good,
+            hostile,
+            further,
+        })
+    }
+
+    /// Project key of the hostile owner's organizations, in turn.
+    pub(super) fn hostile_key(&self, turn: usize) -> &str {
+        let mut all = std::iter::once(&self.hostile).chain(&self.further);
+        let tenant = all.nth(turn % (self.further.len() + 1));
+        &tenant.unwrap_or(&self.hostile).project_key
+    }
+
+    /// Returns true if it is the turn of the hostile owner's first organization.
+    pub(super) const fn is_first(&self, turn: usize) -> bool {
+        turn % (self.further.len() + 1) == 0
     }
 }
 

@@ -9,7 +9,7 @@ use crate::attack::http::Client;
 use crate::attack::mutate::Corpus;
 use crate::attack::options::Options;
 use crate::attack::subject::Subject;
-use crate::attack::tenants::{ANALYST, GUESSER, SENDER, STRANGER, Tenants};
+use crate::attack::tenants::{ANALYST, GUESSER, SCRAPER, SENDER, STRANGER, Tenants};
 use crate::clickhouse::ClickHouse;
 use crate::runtime::current_thread_runtime;
 use anyhow::Result;
@@ -46,6 +46,8 @@ pub(in crate::attack) struct AttackContext {
     pub(super) analyst: Client,
     /// Client of the API that has no key.
     pub(super) guesser: Client,
+    /// Client of the health listener.
+    pub(super) scraper: Client,
     pub(super) clickhouse: ClickHouse,
     pub(super) data_dir: PathBuf,
     pub(super) pid: u32,
@@ -82,6 +84,7 @@ impl AttackContext {
             sender: Client::new(ingest, SENDER)?,
             analyst: Client::new(engine, ANALYST)?,
             guesser: Client::new(&subject.credentials.admin_url, GUESSER)?,
+            scraper: Client::new(&subject.credentials.health_url, SCRAPER)?,
             clickhouse: subject.clickhouse(),
             data_dir: subject.data_dir(),
             pid: subject.pid(),

@@ -4,8 +4,12 @@
 //! |---|---|
 //! | [`context`] | holds the state that all tasks share |
 //! | [`capture`] | bombs, mutated bodies, image tags and unfinished requests without a key |
-//! | [`sender`] | attacks with a project's key: bombs, months, persons, large and slow bodies, results |
+//! | [`sender`] | attacks with a project's key: bombs, large and slow bodies, results |
+//! | [`history`] | events of hundreds of months, and imports of them |
+//! | [`people`] | made-up persons, merges of persons, large groups |
 //! | [`exports`] | costly queries, servers that hang, folders of other tenants |
+//! | [`mails`] | invitations by mail, up to their limits |
+//! | [`health`] | pages of the health listener again and again |
 //! | [`member`] | plugins that break parsers, records up to every limit, lists that nobody reads |
 //! | [`names`] | terminal control characters in every field of destinations, domains and others |
 //! | [`fields`] | the same in every text field of every operation's body, by the API's document |
@@ -22,11 +26,15 @@ mod capture;
 mod context;
 mod exports;
 mod fields;
+mod health;
+mod history;
 mod ids;
+mod mails;
 mod member;
 mod names;
 mod operations;
 mod parameters;
+mod people;
 mod sample;
 mod schema_values;
 mod sender;

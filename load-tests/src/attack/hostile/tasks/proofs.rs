@@ -98,3 +98,30 @@ pub(super) const FORMS: [Proof; 7] = [
     (FORMS_SENT, &["of fields of another page: code 164"]),
     (FORMS_SENT, &["of text of another page: code 164"]),
 ];
+
+/// Invitations by mail, and mails of them that arrived.
+pub(super) const MAILS: [Proof; 4] = [
+    ("invitations by mail", &["201"]),
+    ("invitations that are mailed again", &["200", "201"]),
+    ("invitations in bulk", &["200", "201"]),
+    ("mails of invitations", &["delivered"]),
+];
+
+/// Pages of the health listener.
+pub(super) const HEALTH: [Proof; 3] = [
+    ("health pages: /metrics", &["200"]),
+    ("health pages: /_health/live", &["200"]),
+    ("health pages: /_health/ready?verbose", &["200", "503"]),
+];
+
+/// Exports with costly queries, all of which are accepted, and their backfills.
+pub(super) const QUERIES: [Proof; 8] = [
+    ("costly exports: patterns", &["201"]),
+    ("costly exports: backtracking", &["201"]),
+    ("costly exports: groups", &["201"]),
+    ("costly exports: arrays", &["201"]),
+    ("costly exports: rows", &["201"]),
+    ("costly exports: columns", &["201"]),
+    ("exports with queries that are refused", &["400"]),
+    ("backfills of everything", &["200", "201"]),
+];

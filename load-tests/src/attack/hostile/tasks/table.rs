@@ -1,13 +1,17 @@
 //! Table of the attacking tasks: their names, how often they run, and their proofs.
 
-use super::proofs::{ANALYST_MEMORY, BOMBS, FORMS, OPERATIONS, SLOW_STATEMENTS, UNREAD_ANSWERS};
+use super::proofs::{
+    ANALYST_MEMORY, BOMBS, FORMS, HEALTH, MAILS, OPERATIONS, QUERIES, SLOW_STATEMENTS,
+    UNREAD_ANSWERS,
+};
 use super::{Task, awaited, once, times};
 use crate::attack::hostile::{
-    analyst, capture, exports, fields, member, names, operations, parameters, sender,
+    analyst, capture, exports, fields, health, history, mails, member, names, operations,
+    parameters, people, sender,
 };
 
 /// All attacking tasks.
-pub(in crate::attack::hostile) const TASKS: [Task; 29] = [
+pub(in crate::attack::hostile) const TASKS: [Task; 35] = [
     times(
         "bombs",
         2,
@@ -41,13 +45,37 @@ pub(in crate::attack::hostile) const TASKS: [Task; 29] = [
     ),
     once(
         "months",
-        |context, _, _| Box::pin(sender::months(context)),
-        &[("months", &["200", "400", "413"])],
+        |context, _, _| Box::pin(history::months(context)),
+        &[
+            ("months", &["200", "400", "413"]),
+            ("months of further organizations", &["200", "400", "413"]),
+        ],
+    ),
+    once(
+        "imports",
+        |context, _, _| Box::pin(history::imports(context)),
+        &[
+            ("imports", &["200"]),
+            ("imports of further organizations", &["200"]),
+        ],
     ),
     once(
         "persons",
-        |context, rng, _| Box::pin(sender::persons(context, rng)),
-        &[("made-up persons", &["200"])],
+        |context, rng, _| Box::pin(people::persons(context, rng)),
+        &[
+            ("made-up persons", &["200"]),
+            ("made-up persons of further organizations", &["200"]),
+        ],
+    ),
+    once(
+        "merges",
+        |context, rng, _| Box::pin(people::merges(context, rng)),
+        &[("merges", &["200"])],
+    ),
+    once(
+        "groups",
+        |context, rng, _| Box::pin(people::groups(context, rng)),
+        &[("groups", &["200"])],
     ),
     once(
         "large",
@@ -71,11 +99,8 @@ pub(in crate::attack::hostile) const TASKS: [Task; 29] = [
     ),
     once(
         "queries",
-        |context, rng, _| Box::pin(exports::queries(context, rng)),
-        &[
-            ("costly exports", &["201"]),
-            ("backfills of everything", &["200"]),
-        ],
+        |context, _, _| Box::pin(exports::queries(context)),
+        &QUERIES,
     ),
     once(
         "hanging",
@@ -94,6 +119,21 @@ pub(in crate::attack::hostile) const TASKS: [Task; 29] = [
             ("made up: roles/", &["201"]),
             ("hostile texts in names", &["400"]),
         ],
+    ),
+    once(
+        "mails",
+        |context, rng, _| Box::pin(mails::all(context, rng)),
+        &MAILS,
+    ),
+    once(
+        "health",
+        |context, _, _| Box::pin(health::pages(context)),
+        &HEALTH,
+    ),
+    once(
+        "unfinished-scrapes",
+        |context, _, _| Box::pin(health::unfinished(context)),
+        &[("unfinished heads to the health listener", &["80 at once"])],
     ),
     once(
         "unread-lists",
