@@ -21,6 +21,9 @@ pub struct Options {
     pub attack: Duration,
     /// Number of rounds, each a phase of calm and a phase of attack.
     pub rounds: u32,
+    /// Length of the phase in which the hostile tenant sends events of many months and nothing
+    /// else, after all rounds; zero for none.
+    pub months: Duration,
     /// Highest number of further phases of attack, each of which is run only if an attack was never
     /// processed so far, or the good tenant never served.
     pub extra_rounds_max: u32,
@@ -36,7 +39,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Default options: half a minute of calm and half a minute of attack, `minutes` times.
+    /// Default options: half a minute of calm and half a minute of attack, `minutes` times, and a
+    /// minute beside events of many months.
     #[must_use]
     pub fn new(server: PathBuf, dir: PathBuf, corpus: PathBuf, minutes: u32) -> Self {
         Self {
@@ -46,6 +50,7 @@ impl Options {
             calm: Duration::from_secs(30),
             attack: Duration::from_secs(30),
             rounds: minutes,
+            months: Duration::from_secs(60),
             extra_rounds_max: EXTRA_ROUNDS_MAX,
             is_complete: true,
             only: Vec::new(),

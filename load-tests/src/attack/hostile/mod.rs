@@ -63,6 +63,8 @@ const ATTACKERS_NICE: i32 = 15;
 /// Time for which the last requests of tasks that are awaited may go on after an attack: a little
 /// longer than the API promises, so that one that is too late is seen as such.
 const LAST_ANSWERS: Duration = Duration::from_secs(32);
+/// Tasks that send events of many months.
+pub(super) const MONTHS_TASKS: [&str; 2] = ["months", "imports"];
 /// Longest time to delete exports that would go on.
 const CLEAR_MAX: Duration = Duration::from_secs(30);
 
@@ -74,6 +76,8 @@ pub(super) struct AttackRound {
     pub(super) duration: Duration,
     /// True for a round beyond those asked for, as others left something unproved.
     pub(super) is_extra: bool,
+    /// Tasks of the round; empty for all.
+    pub(super) tasks: &'static [&'static str],
 }
 
 impl AttackContext {
@@ -95,7 +99,8 @@ impl AttackContext {
             for task in TASKS {
                 for _ in 0..task.times {
                     let rng = StdRng::seed_from_u64(seeds.random());
-                    if self.is_wanted(task.name) {
+                    let is_of_round = round.tasks.is_empty() || round.tasks.contains(&task.name);
+                    if is_of_round && self.is_wanted(task.name) {
                         let begun = (task.start)(Arc::clone(self), rng, hung);
                         let begun = tokio::task::spawn_local(begun);
                         match task.is_awaited {

@@ -14,6 +14,7 @@ impl fmt::Display for PhaseReport {
             PhaseKind::Calm => "calm",
             PhaseKind::Attack => "attack",
             PhaseKind::ExtraAttack => "extra",
+            PhaseKind::Months => "months",
             PhaseKind::Settling => "settling",
             PhaseKind::Over => "over",
         };

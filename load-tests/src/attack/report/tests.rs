@@ -108,6 +108,23 @@ fn the_engine_may_take_its_limit_and_what_it_has_in_calm() {
 }
 
 #[test]
+fn the_watermark_beside_many_months_has_a_bound_of_its_own() {
+    for (figures, beyond) in [(&[6.0][..], 0), (&[1.0, 6.2][..], 1), (&[][..], 1)] {
+        let mut report = report(1.0, 1.0);
+        report.watermark.calm = Spread::of(&[1.1]);
+        report.watermark.months = Spread::of(figures);
+        assert_eq!(report.slow().len(), 0, "no such phase was run");
+        report.phases.push(PhaseReport {
+            kind: PhaseKind::Months,
+            singles: Latency::default(),
+            batches: Latency::default(),
+        });
+        assert_eq!(report.slow().len(), beyond, "{figures:?}");
+        assert_eq!(report.unserved(), <[&str; 0]>::default());
+    }
+}
+
+#[test]
 fn an_operation_that_is_not_answered_in_its_time_breaks_a_bound() {
     for (seconds, count, beyond) in [(1.0, 9, 0), (30.9, 9, 0), (31.1, 9, 1), (0.0, 0, 1)] {
         let mut report = report(1.0, 1.0);

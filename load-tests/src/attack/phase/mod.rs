@@ -1,5 +1,8 @@
 //! Phases of a run, and figures that are kept apart by phase.
 
+#[cfg(test)]
+mod tests;
+
 use super::findings::lock;
 use serde::Serialize;
 use std::sync::Mutex;
@@ -16,6 +19,8 @@ pub enum PhaseKind {
     /// The same beyond the rounds that were asked for, to show that somebody is served: its times
     /// and refusals are not judged.
     ExtraAttack,
+    /// The hostile tenant sends events of many months, and nothing else.
+    Months,
     /// An attack has just ended.
     Settling,
     /// The run is over, or was stopped.
@@ -23,9 +28,14 @@ pub enum PhaseKind {
 }
 
 impl PhaseKind {
-    /// Returns true if the hostile tenant attacks.
+    /// Returns true if the hostile tenant attacks with all tasks.
     pub(super) const fn is_attack(self) -> bool {
         matches!(self, Self::Attack | Self::ExtraAttack)
+    }
+
+    /// Returns true if the hostile tenant attacks with any task.
+    pub(super) const fn has_attackers(self) -> bool {
+        self.is_attack() || matches!(self, Self::Months)
     }
 }
 
@@ -39,7 +49,8 @@ impl CurrentPhase {
             0 => PhaseKind::Calm,
             1 => PhaseKind::Attack,
             2 => PhaseKind::ExtraAttack,
-            3 => PhaseKind::Settling,
+            3 => PhaseKind::Months,
+            4 => PhaseKind::Settling,
             _ => PhaseKind::Over,
         }
     }
@@ -61,6 +72,7 @@ pub(super) struct Samples(Mutex<SampleSet>);
 struct SampleSet {
     calm: Vec<f64>,
     attack: Vec<f64>,
+    months: Vec<f64>,
     served: u64,
     answers: ResponseCounts,
 }
@@ -72,6 +84,8 @@ pub struct Seconds {
     pub calm: Spread,
     /// Durations under attack, without extra rounds.
     pub attack: Spread,
+    /// Durations beside events of many months alone.
+    pub months: Spread,
     /// Number of actions that began or ended under attack, in all rounds.
     pub served: u64,
     /// Responses under attack, without extra rounds.
@@ -128,6 +142,7 @@ impl Samples {
         kept.served += u64::from(began.is_attack() || ended.is_attack());
         match (began, ended) {
             (PhaseKind::Attack, _) => kept.attack.push(seconds),
+            (PhaseKind::Months, _) => kept.months.push(seconds),
             (PhaseKind::Calm, PhaseKind::Calm | PhaseKind::Over) => kept.calm.push(seconds),
             (PhaseKind::Calm, _)
             | (PhaseKind::ExtraAttack | PhaseKind::Settling | PhaseKind::Over, _) => {}
@@ -148,6 +163,7 @@ impl Samples {
         Seconds {
             calm: Spread::of(&kept.calm),
             attack: Spread::of(&kept.attack),
+            months: Spread::of(&kept.months),
             served: kept.served,
             answers: kept.answers,
         }
@@ -171,68 +187,5 @@ impl Spread {
             p95: at(95),
             max: at(100),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_action_from_calm_into_attack_counts_for_neither() {
-        let samples = Samples::default();
-        let (calm, attack) = (PhaseKind::Calm, PhaseKind::Attack);
-        let (settling, over) = (PhaseKind::Settling, PhaseKind::Over);
-        let extra = PhaseKind::ExtraAttack;
-        for (began, ended) in [
-            (calm, calm),
-            (calm, over),
-            (calm, attack),
-            (attack, attack),
-            (attack, settling),
-            (attack, over),
-            (settling, settling),
-            (settling, calm),
-            (settling, extra),
-            (extra, extra),
-            (extra, settling),
-        ] {
-            samples.note(began, ended, 1.0);
-        }
-        let seconds = samples.seconds();
-        assert_eq!((seconds.calm.count, seconds.attack.count), (2, 3));
-        assert_eq!(
-            seconds.served, 7,
-            "two were there when the attack came, and two are of an extra round"
-        );
-    }
-
-    #[test]
-    fn responses_count_under_attack_and_none_at_all_is_100_percent_refused() {
-        let samples = Samples::default();
-        assert_eq!(samples.seconds().answers.refused_percent(), 100.0);
-        for (kind, is_refused) in [
-            (PhaseKind::Calm, true),
-            (PhaseKind::Attack, false),
-            (PhaseKind::Attack, true),
-            (PhaseKind::Attack, false),
-            (PhaseKind::Attack, false),
-            (PhaseKind::Over, true),
-            (PhaseKind::ExtraAttack, true),
-        ] {
-            samples.answered(kind, is_refused);
-        }
-        let answers = samples.seconds().answers;
-        assert_eq!((answers.taken, answers.refused), (3, 1));
-        assert_eq!(answers.refused_percent(), 25.0);
-    }
-
-    #[test]
-    fn percentiles_do_not_depend_on_the_order_of_figures() {
-        let figures: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        let spread = Spread::of(&figures);
-        assert_eq!((spread.p50, spread.p95, spread.max), (50.0, 95.0, 100.0));
-        assert_eq!(Spread::of(&[7.0]).p95, 7.0);
-        assert_eq!(Spread::of(&[]), Spread::default());
     }
 }
