@@ -43,6 +43,8 @@ fn an_attack_costs_other_tenants_nothing_but_time() {
         calm: Duration::from_secs(10),
         attack: Duration::from_secs(30),
         rounds: 1,
+        // As many as a minute has time for.
+        exports: 10,
         // They are for times, which are not checked here.
         months: Duration::ZERO,
         // A minute is too short for each operation and field.

@@ -1,6 +1,7 @@
 //! Outcomes of everything that was tried, and violations among them.
 
 use super::coverage::Coverage;
+use super::export_runs::ExportRuns;
 use super::http::Outcome;
 use crate::digits::counted;
 use serde::Serialize;
@@ -25,6 +26,8 @@ pub(super) struct Findings {
     wrongs: Mutex<Violations>,
     /// Attempts that the API's document asks for.
     pub(super) coverage: Coverage,
+    /// Runs of the exports of a full organization.
+    pub(super) export_runs: ExportRuns,
 }
 
 /// Response times of one operation, those of requests among them that were given up.

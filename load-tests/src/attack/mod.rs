@@ -13,6 +13,7 @@
 //! - [`subject`], [`watch`]: the processes; [`tenants`]: the organizations that use them;
 //!   [`mail_sink`]: the server that takes their mails.
 //! - [`coverage`]: attempts that the API's document asks for.
+//! - [`export_runs`]: runs of a full organization's exports; [`yesterday`]: events to export.
 //! - [`outputs`]: the operator's view at the end.
 //! - [`report`]: the results; [`bounds`]: their limits.
 //!
@@ -23,6 +24,7 @@ mod bombs;
 mod bounds;
 mod cost_search;
 mod coverage;
+mod export_runs;
 mod findings;
 mod good_tenant;
 mod hostile;
@@ -37,10 +39,12 @@ mod run;
 mod subject;
 mod tenants;
 mod watch;
+mod yesterday;
 
 pub use bounds::Bound;
 pub use cost_search::CostlyBody;
 pub use coverage::CoveredGroup;
+pub use export_runs::FullExports;
 pub use findings::OperationTimes;
 pub use good_tenant::load::{Latency, PhaseReport};
 pub use hostile::{CostlyOperation, task_names};

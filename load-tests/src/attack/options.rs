@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Exports that an organization may have by default (`batch_exports_max`).
+const EXPORTS_MAX: usize = 200;
 /// Rounds beyond those asked for, by default.
 const EXTRA_ROUNDS_MAX: u32 = 3;
 
@@ -24,6 +26,8 @@ pub struct Options {
     /// Length of the phase in which the hostile tenant sends events of many months and nothing
     /// else, after all rounds; zero for none.
     pub months: Duration,
+    /// Exports of a full organization.
+    pub exports: usize,
     /// Highest number of further phases of attack, each of which is run only if an attack was never
     /// processed so far, or the good tenant never served.
     pub extra_rounds_max: u32,
@@ -51,6 +55,7 @@ impl Options {
             attack: Duration::from_secs(30),
             rounds: minutes,
             months: Duration::from_secs(60),
+            exports: EXPORTS_MAX,
             extra_rounds_max: EXTRA_ROUNDS_MAX,
             is_complete: true,
             only: Vec::new(),

@@ -52,6 +52,8 @@ pub(in crate::attack) struct AttackContext {
     pub(super) data_dir: PathBuf,
     pub(super) pid: u32,
     pub(super) only: Vec<String>,
+    /// Exports of a full organization.
+    pub(super) full_exports: usize,
     pub(super) pause: Duration,
     pub(super) seed: u64,
 }
@@ -89,6 +91,7 @@ impl AttackContext {
             data_dir: subject.data_dir(),
             pid: subject.pid(),
             only: options.only.clone(),
+            full_exports: options.exports,
             pause: options.pause,
             seed: options.seed,
         })

@@ -8,6 +8,7 @@
 //! | [`history`] | events of hundreds of months, and imports of them |
 //! | [`people`] | made-up persons, merges of persons, large groups |
 //! | [`exports`] | costly queries, servers that hang, folders of other tenants |
+//! | [`full_exports`] | an organization with as many exports as it may have, which run in turn |
 //! | [`mails`] | invitations by mail, up to their limits |
 //! | [`health`] | pages of the health listener again and again |
 //! | [`member`] | plugins that break parsers, records up to every limit, lists that nobody reads |
@@ -26,6 +27,7 @@ mod capture;
 mod context;
 mod exports;
 mod fields;
+mod full_exports;
 mod health;
 mod history;
 mod ids;

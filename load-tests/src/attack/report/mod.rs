@@ -6,6 +6,7 @@ mod tests;
 
 use super::cost_search::CostlyBody;
 use super::coverage::CoveredGroup;
+use super::export_runs::FullExports;
 use super::findings::{Findings, OperationTimes, Outcomes};
 use super::good_tenant::load::PhaseReport;
 use super::hostile::{CostlyOperation, is_wanted, unproved};
@@ -53,6 +54,8 @@ pub struct Report {
     pub exports: Seconds,
     /// Seconds until the API responds.
     pub answers: Seconds,
+    /// Exports of a full organization and their runs.
+    pub full_exports: FullExports,
     /// Age of the watermark in seconds: the lag of shipping.
     pub watermark: Seconds,
     /// Memory around each attack.
@@ -95,6 +98,7 @@ impl Report {
             persons: Seconds::default(),
             exports: Seconds::default(),
             answers: Seconds::default(),
+            full_exports: FullExports::default(),
             watermark: Seconds::default(),
             memory: Vec::new(),
             verification: None,
@@ -115,6 +119,7 @@ impl Report {
         self.outcomes = findings.outcomes();
         self.unproved = unproved(&self.outcomes, &options.only);
         self.coverage = findings.coverage.groups();
+        self.full_exports = findings.export_runs.figures();
         if options.is_complete && options.only.is_empty() {
             let missing = self.coverage.iter().filter(|group| !group.is_complete());
             self.unproved.extend(missing.map(CoveredGroup::to_string));

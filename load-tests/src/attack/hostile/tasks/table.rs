@@ -6,12 +6,12 @@ use super::proofs::{
 };
 use super::{Task, awaited, once, times};
 use crate::attack::hostile::{
-    analyst, capture, exports, fields, health, history, mails, member, names, operations,
-    parameters, people, sender,
+    analyst, capture, exports, fields, full_exports, health, history, mails, member, names,
+    operations, parameters, people, sender,
 };
 
 /// All attacking tasks.
-pub(in crate::attack::hostile) const TASKS: [Task; 35] = [
+pub(in crate::attack::hostile) const TASKS: [Task; 36] = [
     times(
         "bombs",
         2,
@@ -101,6 +101,14 @@ pub(in crate::attack::hostile) const TASKS: [Task; 35] = [
         "queries",
         |context, _, _| Box::pin(exports::queries(context)),
         &QUERIES,
+    ),
+    once(
+        "full-exports",
+        |context, _, _| Box::pin(full_exports::all(context)),
+        &[
+            ("exports of a full organization", &["201"]),
+            ("runs of a full organization", &["Completed"]),
+        ],
     ),
     once(
         "hanging",
