@@ -113,12 +113,12 @@ torture-keys: # Send ten million keys of nobody, and look at the memory of the s
 
 .PHONY: torture-schedules
 torture-schedules: # Let threads go on in a million orders on the way into the log
-	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib schedules
+	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib thread_schedules
 
 .PHONY: torture-persons
 torture-persons: # Apply person updates in thousands of ways, with processes that die, and compare with a model
 	MILLRACE_PERSON_CASES=2000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
-		cargo test -p millrace-catalog --test it any_updates_in_any_batches_give_the_models_result
+		cargo test -p millrace-persons --test it any_updates_in_any_batches_give_the_models_result
 
 .PHONY: torture-exports
 torture-exports: # Kill processes that export again and again; run all exports of a full organization

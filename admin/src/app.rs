@@ -20,8 +20,8 @@ pub(crate) struct App {
     pub(crate) read_slots: ReadSlots,
 }
 
-/// Error for a table of operations that contradicts itself. A test builds the table, so this
-/// cannot happen in a release.
+/// Error for an inconsistent table of operations (the API's routes). A test builds the table, so
+/// this cannot happen in a release.
 #[derive(Clone, Debug)]
 pub struct TableError(String);
 

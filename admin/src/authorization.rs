@@ -9,7 +9,8 @@ use crate::request::scope;
 use crate::request::throttle::RateLimitStatus;
 use crate::router::PathItem;
 use http::{Method, StatusCode};
-use millrace_catalog::{Caller, RequiredScope};
+use millrace_catalog::RequiredScope;
+use millrace_organizations::Caller;
 use std::net::IpAddr;
 use std::sync::Arc;
 

@@ -6,10 +6,11 @@ use crate::request::uuid_text;
 use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
-use millrace_catalog::{
-    Access, ActivityLog, Actor, Backfills, BatchExports, Caller, Catalog, Domains, ExportLogs,
-    ExportRuns, HistoricalMigrations, Invites, Members, Organizations, Page, PageRequest,
-    PersonalKeys, Plugins, Project, ProjectKeyChanges, Projects, ProxyRecords, Roles,
+use millrace_catalog::{Actor, Catalog, Page, PageRequest, Project};
+use millrace_exports::{Backfills, BatchExports, ExportLogs, ExportRuns};
+use millrace_organizations::{
+    Access, ActivityLog, Caller, Domains, HistoricalMigrations, Invites, Members, Organizations,
+    PersonalKeys, Plugins, ProjectKeyChanges, Projects, ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -108,7 +109,8 @@ impl Context {
 
     /// Plugins in the catalog of the request.
     pub(crate) fn plugins(&self) -> Plugins<'_> {
-        Plugins::new(self.catalog())
+        let parser = self.services.source_parser.as_deref();
+        Plugins::new(self.catalog()).with_parser(parser)
     }
 
     /// Batch exports in the catalog of the request.

@@ -5,17 +5,13 @@
 //! that may hold more is marked with [`TEXT`]. Free-form fields have no type, or names of the
 //! customer's own (`additionalProperties`), and are kept as they are sent.
 
-use millrace_catalog::text::{CONTROL_CLASS, TAG_CLASS, is_control};
+use millrace_catalog::text::{ANY, CONTROL_CLASS, LINES, TAG_CLASS, is_control};
 use schemars::Schema;
 use schemars::transform::{Transform, transform_subschemas};
 use serde_json::{Value, json};
 
 /// Schema extension that marks a text that may hold more: [`LINES`] or [`ANY`].
 pub(crate) const TEXT: &str = "x-text";
-/// Mark of texts that may have line ends and tabs.
-pub(crate) const LINES: &str = "lines";
-/// Mark of texts that may have all characters; their consumer interprets them.
-pub(crate) const ANY: &str = "any";
 
 /// Pattern that fields carry if their text may not be blank.
 const NOT_BLANK: &str = r"\S";

@@ -2,8 +2,9 @@
 
 use crate::mail::{ExportAlert, ExportProblem, Outbox};
 use async_trait::async_trait;
-use millrace_catalog::{BatchExport, Catalog, Members, Organizations};
+use millrace_catalog::{BatchExport, Catalog};
 use millrace_exports::engine::{Notice, Notices};
+use millrace_organizations::{Members, Organizations};
 
 /// Sends notices of exports by mail, if a mail server is configured; logs them always.
 #[derive(Clone, Debug)]

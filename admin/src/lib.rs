@@ -2,7 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `routes` | one file for each resource: its table of operations, handlers, wire types |
+//! | `routes` | one file for each resource: its table of operations, handlers, responses |
 //! | `operation` | description of one operation; how to add one |
 //! | `openapi` | the OpenAPI document over all operations, and a page of it |
 //! | `app`, `filter` | what all requests share; the API as one filter |
@@ -22,7 +22,7 @@
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
 //! | `schema`, `control_characters` | schemas of bodies, and what texts in them may hold |
-//! | `patch`, `timestamp`, `level_number` | types of fields |
+//! | `level_number` | levels by their numbers |
 //!
 //! Invariants:
 //!
@@ -53,7 +53,6 @@ mod middleware;
 mod openapi;
 mod operation;
 mod page;
-mod patch;
 pub mod plugin_catalogue;
 pub mod proxy_check;
 mod request;
@@ -64,7 +63,6 @@ mod schema;
 mod server;
 mod services;
 mod signup_page;
-mod timestamp;
 
 pub use app::TableError;
 pub use export_notices::ExportNotices;

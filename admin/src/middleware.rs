@@ -195,8 +195,9 @@ mod tests {
     use crate::services::Services;
     use futures_util::stream;
     use http_body_util::BodyExt as _;
+    use millrace_catalog::Catalog;
     use millrace_catalog::testing::{DatabaseKind, TestDatabase};
-    use millrace_catalog::{Catalog, SecretKey};
+    use millrace_exports::SecretKey;
     use std::time::Duration;
     use tokio::time::Instant;
 

@@ -155,8 +155,9 @@ fn is_broken(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millrace_catalog::Catalog;
     use millrace_catalog::testing::{DatabaseKind, TestDatabase};
-    use millrace_catalog::{Catalog, SecretKey};
+    use millrace_exports::SecretKey;
     use tokio::time::timeout;
 
     async fn failing() -> Infallible {

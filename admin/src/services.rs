@@ -6,8 +6,11 @@ use crate::mail::Outbox;
 use crate::plugin_catalogue::PluginCatalogue;
 use crate::proxy_check::ProbeOptions;
 use ipnet::IpNet;
-use millrace_catalog::{Catalog, SecretKey};
+use millrace_catalog::Catalog;
+use millrace_exports::SecretKey;
+use millrace_organizations::SourceParser;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Configuration of the API; [`ApiConfig::default`] suits a service without proxies.
@@ -77,6 +80,8 @@ pub struct Services {
     pub probe: ProbeOptions,
     /// Plugins that can be installed.
     pub plugin_catalogue: PluginCatalogue,
+    /// Parser of plugins' sources; `None`: none can be changed.
+    pub source_parser: Option<Arc<dyn SourceParser>>,
     /// Key cache of ingestion in the same process, updated before a change is answered.
     pub key_cache: KeyCache,
 }
@@ -93,6 +98,7 @@ impl Services {
             dns: Dns::new(None),
             probe: ProbeOptions::default(),
             plugin_catalogue: PluginCatalogue::default(),
+            source_parser: None,
             key_cache: KeyCache::default(),
         }
     }

@@ -13,7 +13,8 @@ use millrace_admin::dns::Dns;
 use millrace_admin::mail::Outbox;
 use millrace_admin::plugin_catalogue::PluginCatalogue;
 use millrace_admin::{ApiConfig, KeyCache, Services};
-use millrace_catalog::{Catalog, SecretKey};
+use millrace_catalog::Catalog;
+use millrace_exports::SecretKey;
 use millrace_ingest::keys::Keys;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -190,10 +191,8 @@ pub fn outbox(config: &Config) -> Option<Outbox> {
 
 /// Services of the API, as configured.
 fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Services {
-    let catalog = catalog
-        .with_source_parser(Arc::new(SourceProcesses::default()))
-        .with_limits(config.limits);
-    let mut services = Services::new(catalog, secret_key);
+    let mut services = Services::new(catalog.with_limits(config.limits), secret_key);
+    services.source_parser = Some(Arc::new(SourceProcesses::default()));
     services.config = ApiConfig {
         public_url: config.admin_public_url.clone(),
         trusted_proxies: config.trusted_proxies.clone(),

@@ -7,8 +7,9 @@
 use crate::credentials::Credentials;
 use crate::data_dir;
 use anyhow::Context;
+use millrace_catalog::Catalog;
 use millrace_catalog::key::PersonalKey;
-use millrace_catalog::{BootstrapOptions, Catalog, PersonalKeys, Projects};
+use millrace_organizations::{BootstrapOptions, PersonalKeys, Projects, bootstrap};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -31,12 +32,14 @@ pub async fn run(
         credentials.personal_api_key = first_key(dir)?;
     }
     let personal_key = PersonalKey::parse(&credentials.personal_api_key).ok();
-    let made = catalog
-        .bootstrap(BootstrapOptions {
+    let made = bootstrap(
+        catalog,
+        BootstrapOptions {
             personal_key,
             ..BootstrapOptions::default()
-        })
-        .await?;
+        },
+    )
+    .await?;
     let mut is_first = made.is_some();
     if let Some(made) = &made {
         made.personal_api_key

@@ -5,7 +5,8 @@
 //! its state is in the catalog, so another process goes on wherever it was killed.
 
 use millrace_catalog::leases::CLEANUP_LEASE;
-use millrace_catalog::{Catalog, ChangeError, Cleanup, IdempotencyKeys};
+use millrace_catalog::{Catalog, ChangeError, Cleanup};
+use millrace_organizations::IdempotencyKeys;
 use millrace_rows::RareLog;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};

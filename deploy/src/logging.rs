@@ -92,7 +92,8 @@ impl Visit for Fields<'_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // Origin of a line of the crate `log`: the line begins with target and level already.
+        // Fields `log.*` are metadata of events of the crate `log`, which the default formatter
+        // skips, too.
         if self.result.is_ok() && !field.name().starts_with("log.") {
             self.result = self.write(field.name(), value);
         }

@@ -8,7 +8,7 @@
 
 use crate::config::Config;
 use anyhow::{Context, bail};
-use millrace_catalog::SecretKey;
+use millrace_exports::SecretKey;
 use millrace_rows::RareLog;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};

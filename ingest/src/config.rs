@@ -77,6 +77,9 @@ pub struct HttpLimits {
     /// Time for which a body may hold the watermark back, whether it keeps coming or not. The
     /// `created_at` of a body that takes longer is the time of its last byte.
     pub body_hold: Duration,
+    /// Time after which a body that is not complete counts as slow: slow bodies have a part of the
+    /// budget of bytes.
+    pub body_slow_after: Duration,
     /// Time in which a client has to read `body_bytes_per_second_min` of a response for each second
     /// of it, while the response waits for that; past it the connection is closed. As the kernel
     /// tells of some ten kilobytes at once, these have to be read in it in any case.
@@ -107,7 +110,8 @@ impl Default for HttpLimits {
             body_stall_timeout: Duration::from_secs(20),
             body_bytes_per_second_min: 512,
             body_timeout: Duration::from_secs(600),
-            body_hold: Duration::from_secs(2),
+            body_hold: Duration::from_millis(500),
+            body_slow_after: Duration::from_secs(2),
             write_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(75),
             connections_max: 10_000,

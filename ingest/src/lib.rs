@@ -15,6 +15,7 @@
 //! | `request`, `response` | heads of requests; responses |
 //! | `core`, `process` | state of one core, and of all cores |
 //! | `offload` | threads for work that would block a core |
+//! | `scheduling` | turns of projects that wait for a core or for such a thread |
 //! | [`keys`] | cache of project keys |
 //! | `request_dedup` | fingerprints of requests that were acknowledged lately |
 //! | [`ImportQuota`] (`import_quota`) | how much projects may import, and how fast |
@@ -23,8 +24,9 @@
 //! | [`health`], `readiness`, `metrics`, `former_metrics`, `metrics_page` | state that operators look at |
 //!
 //! Invariants: no request waits for a lock, except for the look-up of a key that is not cached, and
-//! for a moment where events are of older months or a response is above 64 KiB; every buffer and
-//! every wait is bounded by [`HttpLimits`]; nothing that a client sends makes the process panic.
+//! for a moment where a body is offloaded, events are of older months or a response is above
+//! 64 KiB; every buffer and every wait is bounded by [`HttpLimits`]; nothing that a client sends
+//! makes the process panic.
 
 #![forbid(unsafe_code)]
 
@@ -46,6 +48,7 @@ mod readiness;
 mod request;
 mod request_dedup;
 mod response;
+mod scheduling;
 mod server;
 pub mod watermark;
 

@@ -15,12 +15,13 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `worker` | the rounds |
+//! | `worker` | the rounds: projects without a backlog first, then backlogs |
+//! | `state` | persons and groups in the catalog, and how events change them |
 //! | `batch` | the updates of a round, a share for each project and organization |
 //! | `failure` | failures of a round |
 //! | `leader` | the lease of the process that works |
-//! | `reading` | reads updates from ClickHouse |
-//! | `round_size` | the number of updates in a round |
+//! | `update_reader` | reads updates from ClickHouse |
+//! | `round_size` | the number of updates in a part of a round |
 //! | `replicate` | copies changes of the catalog to ClickHouse |
 //! | `retention` | drops updates that were applied long ago |
 //! | `metrics` | metrics for Prometheus |
@@ -31,11 +32,17 @@ mod batch;
 mod failure;
 mod leader;
 mod metrics;
-mod reading;
 mod replicate;
 mod retention;
 mod round_size;
+mod state;
+mod update_reader;
 mod worker;
 
 pub use failure::Failure;
-pub use worker::{LeaseRenewerFailed, Round, Worker, WorkerOptions};
+pub use state::{
+    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, GrowthKind, GrowthLimits,
+    LimitedProject, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, RefusedMerge,
+    UpdatePosition, UpdateStats,
+};
+pub use worker::{LeaseRenewerFailed, RoundOutcome, Worker, WorkerOptions};

@@ -1,7 +1,8 @@
 //! Metrics of persons, for Prometheus.
 
+use crate::state::{AppliedUpdates, GrowthKind};
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
-use millrace_catalog::{AppliedUpdates, Growth, UtcTime};
+use millrace_catalog::UtcTime;
 use millrace_rows::{Clock as _, SystemClock};
 
 /// True (1) while this process holds the lease.
@@ -84,13 +85,13 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
     for limited in &applied.limited {
         let (project_id, hour) = (limited.project_id.0, limited.hour);
         match limited.growth {
-            Growth::Ids => tracing::warn!(
+            GrowthKind::Ids => tracing::warn!(
                 team_id = project_id, %hour,
                 "a project has more new distinct ids than new_distinct_ids_per_hour_max; its \
                  events are stored, but person updates of further new ids are dropped until the \
                  next hour"
             ),
-            Growth::Bytes => tracing::warn!(
+            GrowthKind::Bytes => tracing::warn!(
                 team_id = project_id, %hour,
                 "properties of a project's persons and groups have grown by more than \
                  new_property_bytes_per_hour_max; its events are stored, but further properties of \

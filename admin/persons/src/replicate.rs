@@ -1,8 +1,9 @@
 //! Replicates changes of the catalog to ClickHouse.
 
 use crate::failure::Failure;
+use crate::state::{ChangedGroup, ChangedId, ChangedPerson, PersonStore};
 use bytes::Bytes;
-use millrace_catalog::{Catalog, ChangedGroup, ChangedId, ChangedPerson, PersonStore};
+use millrace_catalog::Catalog;
 use millrace_clickhouse::{ClickHouse, PersonTable};
 use millrace_rows::rowbinary::{put_bool, put_bytes, put_i64, put_uuid};
 

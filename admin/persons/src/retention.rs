@@ -4,7 +4,8 @@
 //! again: so they are kept for as long as backups of the catalog are.
 
 use crate::failure::Failure;
-use millrace_catalog::{Catalog, PersonStore};
+use crate::state::PersonStore;
+use millrace_catalog::Catalog;
 use millrace_clickhouse::ClickHouse;
 use millrace_rows::{Micros, Month};
 use std::time::Duration;

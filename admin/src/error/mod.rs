@@ -12,7 +12,9 @@ use crate::mail::QuotaOwner;
 use crate::request::throttle::RateLimitStatus;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
-use millrace_catalog::{CatalogError, ChangeError, IntervalError, ResponsesFull};
+use millrace_catalog::{CatalogError, ChangeError};
+use millrace_exports::IntervalError;
+use millrace_organizations::ResponsesFull;
 use std::borrow::Cow;
 use std::time::Duration;
 

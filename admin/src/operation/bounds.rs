@@ -10,7 +10,8 @@ use crate::mail::{
 };
 use crate::response::ResponseSchema;
 use crate::services::ApiConfig;
-use millrace_catalog::{CatalogLimits, PLUGIN_SOURCE_BYTES_MAX, limits};
+use millrace_catalog::{CatalogLimits, limits};
+use millrace_organizations::PLUGIN_SOURCE_BYTES_MAX;
 use std::time::Duration;
 
 /// Size limit of a body.

@@ -18,17 +18,20 @@
 //!     ]
 //! }
 //!
-//! /// Fields of a new role.
-//! #[derive(Debug, Deserialize, JsonSchema)]
-//! struct NewRole {
-//!     #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
-//!     name: String,
-//! }
-//!
 //! async fn create(context: Context, new: NewRole) -> Result<RoleBody, ApiError> {
 //!     let (actor, id) = (context.actor()?, context.organization_id()?);
-//!     let made = context.roles().create(&actor, id, &new.name).await?;
+//!     let made = context.roles().create(&actor, id, new).await?;
 //!     Ok(made.into())
+//! }
+//!
+//! // In `millrace_organizations`, which owns roles:
+//!
+//! /// Fields of a new role.
+//! #[derive(Clone, Debug, Deserialize, JsonSchema)]
+//! pub struct NewRole {
+//!     /// Name of the role; unique in the organization, ignoring case.
+//!     #[schemars(length(min = 1, max = NAME_CHARS_MAX), regex(pattern = r"\S"))]
+//!     pub name: String,
 //! }
 //! ```
 //!
@@ -40,12 +43,15 @@
 //!   [`create`](Operation::create) (201),
 //!   [`patch`](Operation::patch) (with `PUT` beside it), [`delete`](Operation::delete) (204),
 //!   [`action`](Operation::action) (`POST`, 200), [`patch_action`](Operation::patch_action).
-//! - **Bodies** derive `Deserialize` and `JsonSchema`, and are checked against that schema before
-//!   the handler runs; the first violation is answered. The names of types become names in the
-//!   document: `#[schemars(rename = "…")]` where two would be alike. Fields that may be left out
-//!   are [`Patch`]; null is refused unless they are `Patch<Option<_>>`. Types for `PATCH` carry
-//!   `#[serde(default)]` and are named `Patch…`. Texts that may not be blank have the pattern
-//!   `\S`. Times are [`Timestamp`]. Unknown fields are ignored by default.
+//! - **Bodies** are the inputs of the crate that owns the resource, `New…` and `…Change`; a route
+//!   has a type of its own only where a body has other fields. They derive `Deserialize` and
+//!   `JsonSchema`, and are checked against that schema before the handler runs; the first
+//!   violation is answered. The names of types become names in the document:
+//!   `#[schemars(rename = "…")]` where two would be alike; doc comments become descriptions.
+//!   Fields that may be left out are [`Patch`], or `Option<_>` in a `New…` if null means the same;
+//!   otherwise null is refused unless they are `Patch<Option<_>>`. Types for `PATCH` carry
+//!   `#[serde(default)]` and are named `Patch…` in the document. Texts that may not be blank have
+//!   the pattern `\S`. Times are [`UtcTime`]. Unknown fields are ignored by default.
 //! - **Lists** return `context.list(context.page(), read).await`, where `read` returns the
 //!   catalog's `Page` of a type that the wire type is `From`. It is called for pieces of a page,
 //!   as a page ends at 4 MB.
@@ -56,8 +62,8 @@
 //! - **Errors** are [`ApiError`]s; `?` converts those of the catalog (module `error`).
 //!
 //! [`ApiError`]: crate::error::ApiError
-//! [`Patch`]: crate::patch::Patch
-//! [`Timestamp`]: crate::timestamp::Timestamp
+//! [`Patch`]: millrace_catalog::Patch
+//! [`UtcTime`]: millrace_catalog::UtcTime
 
 mod bounds;
 mod builder;

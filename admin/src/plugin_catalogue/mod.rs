@@ -19,7 +19,9 @@ pub use error::CatalogueError;
 pub use source::{CatalogueSource, CatalogueSourceError};
 
 use millrace_catalog::bounded_json;
-use millrace_catalog::{PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginRelease, source_bytes};
+use millrace_organizations::{
+    PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginRelease, source_bytes,
+};
 use serde_json::json;
 use std::fmt;
 

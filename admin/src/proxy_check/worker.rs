@@ -8,7 +8,8 @@ use crate::dns::DnsError;
 use crate::services::Services;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::{TryStreamExt, stream};
-use millrace_catalog::{Catalog, CatalogError, ProxyRecord, ProxyRecords, ProxyStatus};
+use millrace_catalog::{Catalog, CatalogError, ProxyRecord, ProxyStatus};
+use millrace_organizations::ProxyRecords;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
@@ -122,14 +123,15 @@ fn status(progress: Progress) -> ProxyStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millrace_catalog::Actor;
     use millrace_catalog::testing::{DatabaseKind, TestDatabase};
-    use millrace_catalog::{Actor, BootstrapOptions};
+    use millrace_organizations::{BootstrapOptions, bootstrap};
 
     #[tokio::test]
     async fn a_check_that_panics_is_unanswered_and_the_others_are_made() {
         let database = TestDatabase::of(DatabaseKind::Sqlite).await;
         let catalog = Catalog::open(database.url()).await.unwrap();
-        let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let made = bootstrap(&catalog, BootstrapOptions::default()).await;
         let organization_id = made.unwrap().unwrap().organization_id;
         let actor = Actor::system();
         let worker = ProxyCheckWorker {

@@ -6,9 +6,8 @@ use crate::operation::{Access, Operation};
 use crate::request::throttle::Throttle;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use millrace_catalog::{
-    Caller, Catalog, Feature, Level, Organization, PersonalKeys, RequiredScope,
-};
+use millrace_catalog::{Catalog, Feature, Level, Organization, RequiredScope};
+use millrace_organizations::{Caller, PersonalKeys};
 use std::net::IpAddr;
 
 /// Authenticates the caller by the key of the request. Wrong keys count against the address they

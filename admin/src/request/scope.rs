@@ -4,7 +4,8 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{self, Operation};
 use crate::request::uuid_text;
-use millrace_catalog::{Access, Caller, Catalog, Organizations, Project, ProjectId, Projects};
+use millrace_catalog::{Catalog, Project, ProjectId};
+use millrace_organizations::{Access, Caller, Organizations, Projects};
 use std::sync::Arc;
 use uuid::Uuid;
 

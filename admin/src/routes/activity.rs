@@ -4,10 +4,10 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
-use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    ActivityChange, ActivityEntry, ActivityFilter, ActivityScope, RequiredScope, features,
+    ActivityChange, ActivityEntry, ActivityScope, RequiredScope, UtcTime, features,
 };
+use millrace_organizations::ActivityFilter;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -55,7 +55,7 @@ pub(crate) struct ActivityLogEntry {
     detail: ActivityLogDetail,
     /// True if the system made the change, not a person.
     is_system: bool,
-    created_at: Timestamp,
+    created_at: UtcTime,
 }
 
 /// Person who made a change, with the name and address of that time.
@@ -115,7 +115,7 @@ impl From<ActivityEntry> for ActivityLogEntry {
             },
             item_id: entry.item_id,
             is_system: entry.user_id.is_none(),
-            created_at: entry.created_at.into(),
+            created_at: entry.created_at,
         }
     }
 }

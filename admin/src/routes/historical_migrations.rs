@@ -4,12 +4,10 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::patch::Patch;
-use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    Feature, HistoricalDecision, HistoricalMigration, Level, MigrationState,
-    NewHistoricalMigration, ProjectId, RequiredScope, features,
+    Feature, HistoricalMigration, Level, MigrationState, Patch, RequiredScope, UtcTime, features,
 };
+use millrace_organizations::{HistoricalDecision, NewHistoricalMigration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -62,27 +60,6 @@ pub(crate) fn operations() -> Vec<Operation> {
             .operator()
             .fails(400, "invalid_input", "The import is finished."),
     ]
-}
-
-/// Fields of a requested import.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "NewHistoricalMigration")]
-struct NewBody {
-    /// Id of the project that gets the events; the organization's first project if not given.
-    #[serde(default)]
-    team_id: Patch<i64>,
-    /// Source of the events, for people.
-    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
-    source: String,
-    /// Method of the import, for people.
-    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
-    method: String,
-    /// Number of events in all.
-    #[schemars(range(min = 1))]
-    total_events: i64,
-    /// Most events in a minute.
-    #[schemars(range(min = 1))]
-    events_per_minute: i64,
 }
 
 /// Fields of an import to change.
@@ -150,9 +127,9 @@ struct MigrationBody {
     state: StateName,
     /// Number of events imported since the approval.
     events_imported: i64,
-    created_at: Timestamp,
+    created_at: UtcTime,
     /// Time of the approval or rejection.
-    decided_at: Option<Timestamp>,
+    decided_at: Option<UtcTime>,
     /// Note of the operator who decided.
     note: Option<String>,
 }
@@ -168,8 +145,8 @@ impl From<HistoricalMigration> for MigrationBody {
             events_per_minute: migration.events_per_minute,
             state: migration.state.into(),
             events_imported: migration.events_imported,
-            created_at: migration.created_at.into(),
-            decided_at: migration.decided_at.map(Timestamp::from),
+            created_at: migration.created_at,
+            decided_at: migration.decided_at,
             note: migration.note,
         }
     }
@@ -181,15 +158,8 @@ async fn list(context: Context) -> Result<Envelope<MigrationBody>, ApiError> {
     context.list(page, read).await
 }
 
-async fn create(context: Context, new: NewBody) -> Result<MigrationBody, ApiError> {
+async fn create(context: Context, new: NewHistoricalMigration) -> Result<MigrationBody, ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    let new = NewHistoricalMigration {
-        project_id: new.team_id.sent().map(ProjectId),
-        source: new.source,
-        method: new.method,
-        total_events: new.total_events,
-        events_per_minute: new.events_per_minute,
-    };
     let made = context.historical_migrations().request(&actor, id, new);
     Ok(made.await?.into())
 }

@@ -6,9 +6,8 @@ use crate::error::ApiError;
 use crate::level_number::LevelNumber;
 use crate::operation::Operation;
 use crate::page::Envelope;
-use crate::patch::Patch;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{Level, Member, Members, RequiredScope};
+use millrace_catalog::{Level, Patch, RequiredScope, UtcTime};
+use millrace_organizations::{Member, Members};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -64,8 +63,8 @@ pub(super) struct MemberBody {
     id: Uuid,
     user: UserBody,
     level: LevelNumber,
-    joined_at: Timestamp,
-    updated_at: Timestamp,
+    joined_at: UtcTime,
+    updated_at: UtcTime,
     /// Always false: accounts have keys only.
     is_2fa_enabled: bool,
     /// Always false: accounts have keys only.
@@ -79,8 +78,8 @@ impl From<Member> for MemberBody {
             id: membership.id,
             user: member.user.into(),
             level: membership.level.into(),
-            joined_at: membership.joined_at.into(),
-            updated_at: membership.updated_at.into(),
+            joined_at: membership.joined_at,
+            updated_at: membership.updated_at,
             is_2fa_enabled: false,
             has_social_auth: false,
         }

@@ -5,13 +5,10 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::patch::Patch;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    Feature, Level, MemberOrganization, NewOrganization, OrganizationChange, RequiredScope,
-};
+use millrace_catalog::{Feature, Level, RequiredScope, UtcTime};
+use millrace_organizations::{MemberOrganization, NewOrganization, OrganizationChange};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/";
@@ -63,37 +60,6 @@ pub(crate) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Fields of a new organization.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "NewOrganization")]
-struct NewBody {
-    /// Name of the organization.
-    #[schemars(length(min = 1, max = 64), regex(pattern = r"\S"))]
-    name: String,
-    /// True if members get a mail when somebody joins; true if not given.
-    #[serde(default)]
-    is_member_join_email_enabled: Patch<bool>,
-    /// True if front ends must require a second factor; null: not decided.
-    #[serde(default)]
-    enforce_2fa: Patch<Option<bool>>,
-}
-
-/// Fields of an organization to change.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "PatchOrganization")]
-#[serde(default)]
-struct PatchBody {
-    /// Name of the organization. The slug stays.
-    #[schemars(length(min = 1, max = 64), regex(pattern = r"\S"))]
-    name: Patch<String>,
-    /// True if members get a mail when somebody joins.
-    is_member_join_email_enabled: Patch<bool>,
-    /// True if front ends must require a second factor; null: not decided.
-    enforce_2fa: Patch<Option<bool>>,
-    /// True if members below administrator may change exports and plugins.
-    members_can_write_pipelines: Patch<bool>,
-}
-
 /// An organization as the caller sees it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Organization")]
@@ -102,8 +68,8 @@ struct OrganizationBody {
     name: String,
     /// Short name for addresses, derived from the name at creation.
     slug: String,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    created_at: UtcTime,
+    updated_at: UtcTime,
     /// Level of the caller: 1 member, 8 administrator, 15 owner.
     membership_level: i16,
     /// Access of the organization to plugins: 0 none, 3 configure, 6 install, 9 root.
@@ -132,8 +98,8 @@ impl From<MemberOrganization> for OrganizationBody {
             id: organization.id,
             name: organization.name,
             slug: organization.slug,
-            created_at: organization.created_at.into(),
-            updated_at: organization.updated_at.into(),
+            created_at: organization.created_at,
+            updated_at: organization.updated_at,
             membership_level: view.membership_level.number(),
             plugins_access_level: organization.plugins_access_level,
             teams: view.projects.into_iter().map(ProjectItem::from).collect(),
@@ -180,17 +146,12 @@ async fn list(context: Context) -> Result<Envelope<OrganizationBody>, ApiError> 
     context.list(context.page(), read).await
 }
 
-async fn create(context: Context, new: NewBody) -> Result<OrganizationBody, ApiError> {
+async fn create(context: Context, new: NewOrganization) -> Result<OrganizationBody, ApiError> {
     let caller = context.caller()?;
     if caller.scoped_organizations.is_some() {
         let detail = "This key is limited to some organizations, so it cannot create another one.";
         return Err(ApiError::forbidden(detail));
     }
-    let new = NewOrganization {
-        name: new.name,
-        is_member_join_email_enabled: new.is_member_join_email_enabled.sent().unwrap_or(true),
-        enforce_2fa: new.enforce_2fa.sent().flatten(),
-    };
     let (actor, owner) = (context.actor()?, Some(caller.user.id));
     let made = context.organizations().create(&actor, new, owner);
     organization_body(&context, made.await?.id).await
@@ -200,14 +161,11 @@ async fn retrieve(context: Context) -> Result<OrganizationBody, ApiError> {
     organization_body(&context, context.organization_id()?).await
 }
 
-async fn update(context: Context, patch: PatchBody) -> Result<OrganizationBody, ApiError> {
+async fn update(
+    context: Context,
+    change: OrganizationChange,
+) -> Result<OrganizationBody, ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    let change = OrganizationChange {
-        name: patch.name.sent(),
-        is_member_join_email_enabled: patch.is_member_join_email_enabled.sent(),
-        enforce_2fa: patch.enforce_2fa.sent(),
-        members_can_write_pipelines: patch.members_can_write_pipelines.sent(),
-    };
     let changed = context.organizations().update(&actor, id, change);
     changed.await?;
     organization_body(&context, id).await

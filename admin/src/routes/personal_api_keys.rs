@@ -4,14 +4,11 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::patch::Patch;
 use crate::schema::Nothing;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    ChangeError, CreatedPersonalKey, NewOwnKey, OwnKeyChange, PersonalKeyRecord, Scopes,
-};
+use millrace_catalog::{PersonalKeyRecord, UtcTime};
+use millrace_organizations::{CreatedPersonalKey, NewOwnKey, OwnKeyChange};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use uuid::Uuid;
 
 const ALL: &str = "/api/personal_api_keys/";
@@ -55,39 +52,6 @@ pub(crate) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Fields of a new key.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "NewPersonalAPIKey")]
-struct NewBody {
-    /// Label of the key, for you.
-    #[schemars(length(min = 1, max = 40), regex(pattern = r"\S"))]
-    label: String,
-    /// Scopes that the key allows: `*`, or `<family>:read` and `<family>:write`.
-    scopes: Vec<String>,
-    /// Time at which the key expires; null: never.
-    #[serde(default)]
-    expires_at: Patch<Option<Timestamp>>,
-    /// Organizations that the key is limited to; null or empty: all of yours.
-    #[serde(default)]
-    scoped_organizations: Patch<Option<Vec<Uuid>>>,
-}
-
-/// Fields of a key to change.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "PatchPersonalAPIKey")]
-#[serde(default)]
-struct PatchBody {
-    /// Label of the key, for you.
-    #[schemars(length(min = 1, max = 40), regex(pattern = r"\S"))]
-    label: Patch<String>,
-    /// Scopes that the key allows: `*`, or `<family>:read` and `<family>:write`.
-    scopes: Patch<Vec<String>>,
-    /// Time at which the key expires; null: never.
-    expires_at: Patch<Option<Timestamp>>,
-    /// Organizations that the key is limited to; null or empty: all of yours.
-    scoped_organizations: Patch<Option<Vec<Uuid>>>,
-}
-
 /// A personal key, without its value.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PersonalAPIKey")]
@@ -100,11 +64,11 @@ struct KeyBody {
     scoped_organizations: Option<Vec<Uuid>>,
     /// Always empty: keys are limited by organization.
     scoped_teams: Vec<i64>,
-    expires_at: Option<Timestamp>,
-    created_at: Timestamp,
+    expires_at: Option<UtcTime>,
+    created_at: UtcTime,
     /// Time of the last use, updated at most hourly.
-    last_used_at: Option<Timestamp>,
-    last_rolled_at: Option<Timestamp>,
+    last_used_at: Option<UtcTime>,
+    last_rolled_at: Option<UtcTime>,
     user_id: i64,
 }
 
@@ -127,10 +91,10 @@ impl From<PersonalKeyRecord> for KeyBody {
             scopes: key.scopes.as_slice().to_vec(),
             scoped_organizations: key.scoped_organizations.map(|only| only.0),
             scoped_teams: Vec::new(),
-            expires_at: key.expires_at.map(Timestamp::from),
-            created_at: key.created_at.into(),
-            last_used_at: key.last_used_at.map(Timestamp::from),
-            last_rolled_at: key.last_rolled_at.map(Timestamp::from),
+            expires_at: key.expires_at,
+            created_at: key.created_at,
+            last_used_at: key.last_used_at,
+            last_rolled_at: key.last_rolled_at,
             user_id: key.user_id,
         }
     }
@@ -151,13 +115,7 @@ async fn list(context: Context) -> Result<Envelope<KeyBody>, ApiError> {
     context.list(context.page(), read).await
 }
 
-async fn create(context: Context, new: NewBody) -> Result<CreatedBody, ApiError> {
-    let new = NewOwnKey {
-        label: new.label,
-        scopes: parsed(&new.scopes)?,
-        expires_at: new.expires_at.sent().flatten().map(|at| at.0),
-        scoped_organizations: new.scoped_organizations.sent().flatten(),
-    };
+async fn create(context: Context, new: NewOwnKey) -> Result<CreatedBody, ApiError> {
     let made = context.personal_keys().create_own(context.caller()?, new);
     Ok(made.await?.into())
 }
@@ -168,15 +126,8 @@ async fn retrieve(context: Context) -> Result<KeyBody, ApiError> {
     found.map(KeyBody::from).ok_or_else(ApiError::not_found)
 }
 
-async fn update(context: Context, patch: PatchBody) -> Result<KeyBody, ApiError> {
+async fn update(context: Context, change: OwnKeyChange) -> Result<KeyBody, ApiError> {
     let (caller, id) = (context.caller()?, id(&context)?);
-    let scopes = patch.scopes.sent();
-    let change = OwnKeyChange {
-        label: patch.label.sent(),
-        scopes: scopes.as_deref().map(parsed).transpose()?,
-        expires_at: patch.expires_at.sent().map(|at| at.map(|at| at.0)),
-        scoped_organizations: patch.scoped_organizations.sent(),
-    };
     let changed = context.personal_keys().update_own(caller, id, change);
     Ok(changed.await?.into())
 }
@@ -196,8 +147,4 @@ fn id(context: &Context) -> Result<Uuid, ApiError> {
         return Ok(context.caller()?.key_id);
     }
     context.uuid("id")
-}
-
-fn parsed(scopes: &[String]) -> Result<Scopes, ApiError> {
-    Ok(Scopes::parse(scopes).map_err(ChangeError::from)?)
 }

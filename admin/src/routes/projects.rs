@@ -5,15 +5,13 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::patch::Patch;
 use crate::schema::Nothing;
-use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    ActivityScope, Level, NewProject, Project, ProjectChange, ProjectId, Projects, RequiredScope,
-    features,
+    ActivityScope, Level, Project, ProjectId, RequiredScope, UtcTime, features,
 };
+use millrace_organizations::{NewProject, ProjectChange, Projects};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -91,35 +89,6 @@ pub(crate) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Fields of a new project.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "NewProject")]
-struct NewBody {
-    /// Name of the project.
-    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
-    name: String,
-    /// IANA name of the time zone; `UTC` if not given.
-    #[serde(default)]
-    timezone: Patch<String>,
-    /// True if clients' IP addresses are left out of events; false if not given.
-    #[serde(default)]
-    anonymize_ips: Patch<bool>,
-}
-
-/// Fields of a project to change.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "PatchProject")]
-#[serde(default)]
-struct PatchBody {
-    /// Name of the project.
-    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
-    name: Patch<String>,
-    /// IANA name of the time zone.
-    timezone: Patch<String>,
-    /// True if clients' IP addresses are left out of events.
-    anonymize_ips: Patch<bool>,
-}
-
 /// A project in a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ProjectItem {
@@ -166,8 +135,8 @@ impl From<Project> for ProjectItem {
 struct ProjectBody {
     #[serde(flatten)]
     item: ProjectItem,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    created_at: UtcTime,
+    updated_at: UtcTime,
     /// True if clients' IP addresses are left out of events.
     anonymize_ips: bool,
 }
@@ -175,8 +144,8 @@ struct ProjectBody {
 impl From<Project> for ProjectBody {
     fn from(project: Project) -> Self {
         Self {
-            created_at: project.created_at.into(),
-            updated_at: project.updated_at.into(),
+            created_at: project.created_at,
+            updated_at: project.updated_at,
             anonymize_ips: project.anonymize_ips,
             item: project.into(),
         }
@@ -197,14 +166,8 @@ async fn list(context: Context) -> Result<Envelope<ProjectItem>, ApiError> {
     context.list(page, read).await
 }
 
-async fn create(context: Context, new: NewBody) -> Result<ProjectBody, ApiError> {
+async fn create(context: Context, new: NewProject) -> Result<ProjectBody, ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    let defaults = NewProject::named(&new.name);
-    let new = NewProject {
-        timezone: new.timezone.sent().unwrap_or(defaults.timezone),
-        anonymize_ips: new.anonymize_ips.sent().unwrap_or(defaults.anonymize_ips),
-        ..NewProject::named(&new.name)
-    };
     let made = context.projects().create(&actor, id, new).await?;
     Ok(made.into())
 }
@@ -213,13 +176,8 @@ async fn retrieve(context: Context) -> Result<ProjectBody, ApiError> {
     Ok(context.project()?.clone().into())
 }
 
-async fn update(context: Context, patch: PatchBody) -> Result<ProjectBody, ApiError> {
+async fn update(context: Context, change: ProjectChange) -> Result<ProjectBody, ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    let change = ProjectChange {
-        name: patch.name.sent(),
-        timezone: patch.timezone.sent(),
-        anonymize_ips: patch.anonymize_ips.sent(),
-    };
     let changed = context
         .projects()
         .update(&actor, id, project_id(&context)?, change);

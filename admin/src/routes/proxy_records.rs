@@ -6,9 +6,8 @@ use crate::domain_name;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::patch::Patch;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{Feature, Level, ProxyRecordView, ProxyStatus, RequiredScope, features};
+use millrace_catalog::{Feature, Level, Patch, ProxyStatus, RequiredScope, UtcTime, features};
+use millrace_organizations::ProxyRecordView;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -128,8 +127,8 @@ struct RecordBody {
     status: StatusName,
     /// Missing step and how to do it; null if nothing is missing.
     message: Option<String>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    created_at: UtcTime,
+    updated_at: UtcTime,
     /// User who added the domain; null once the user is deleted.
     created_by: Option<UserBody>,
 }
@@ -143,8 +142,8 @@ impl From<ProxyRecordView> for RecordBody {
             target_cname: record.target_cname,
             status: record.status.into(),
             message: record.message,
-            created_at: record.created_at.into(),
-            updated_at: record.updated_at.into(),
+            created_at: record.created_at,
+            updated_at: record.updated_at,
             created_by: view.created_by.map(UserBody::from),
         }
     }

@@ -7,8 +7,8 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{Level, RoleMember};
+use millrace_catalog::{Level, UtcTime};
+use millrace_organizations::RoleMember;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -57,8 +57,8 @@ pub(super) struct RoleMemberBody {
     role_id: Uuid,
     organization_member: MemberBody,
     user: UserBody,
-    joined_at: Timestamp,
-    updated_at: Timestamp,
+    joined_at: UtcTime,
+    updated_at: UtcTime,
 }
 
 impl From<RoleMember> for RoleMemberBody {
@@ -68,8 +68,8 @@ impl From<RoleMember> for RoleMemberBody {
             role_id: found.record.role_id,
             user: found.member.user.clone().into(),
             organization_member: found.member.into(),
-            joined_at: found.record.joined_at.into(),
-            updated_at: found.record.updated_at.into(),
+            joined_at: found.record.joined_at,
+            updated_at: found.record.updated_at,
         }
     }
 }

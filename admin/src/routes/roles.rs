@@ -7,12 +7,10 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use crate::patch::Patch;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{FlagsAccess, Level, NewRole, Page, RoleChange, RoleFilter, RoleView};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::borrow::Cow;
+use millrace_catalog::{FlagsAccess, Level, Page, UtcTime};
+use millrace_organizations::{NewRole, RoleChange, RoleFilter, RoleView};
+use schemars::JsonSchema;
+use serde::Serialize;
 use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/{organization_id}/roles/";
@@ -59,38 +57,14 @@ pub(crate) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Fields of a new role.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "NewRole")]
-struct NewBody {
-    /// Name of the role; unique in the organization, ignoring case.
-    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
-    name: String,
-    /// Access to feature flags that front ends give its members; 37 if not given.
-    #[serde(default)]
-    feature_flags_access_level: Patch<AccessNumber>,
-}
-
-/// Fields of a role to change.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "PatchRole")]
-#[serde(default)]
-struct PatchBody {
-    /// Name of the role; unique in the organization, ignoring case.
-    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
-    name: Patch<String>,
-    /// Access to feature flags that front ends give its members.
-    feature_flags_access_level: Patch<AccessNumber>,
-}
-
 /// A role of an organization, with its members.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Role")]
 struct RoleBody {
     id: Uuid,
     name: String,
-    feature_flags_access_level: AccessNumber,
-    created_at: Timestamp,
+    feature_flags_access_level: FlagsAccess,
+    created_at: UtcTime,
     /// User who created the role; null if the operator did, or the user is deleted.
     created_by: Option<UserBody>,
     /// Members who have the role, in the order in which they got it: the first 1 000. The list of
@@ -104,8 +78,8 @@ impl From<RoleView> for RoleBody {
         Self {
             id: role.id,
             name: role.name,
-            feature_flags_access_level: AccessNumber(role.feature_flags_access_level),
-            created_at: role.created_at.into(),
+            feature_flags_access_level: role.feature_flags_access_level,
+            created_at: role.created_at,
             created_by: view.created_by.map(UserBody::from),
             members: view.members.into_iter().map(Into::into).collect(),
         }
@@ -146,23 +120,14 @@ async fn retrieve(context: Context) -> Result<RoleBody, ApiError> {
     found.map(RoleBody::from).ok_or_else(ApiError::not_found)
 }
 
-async fn create(context: Context, new: NewBody) -> Result<RoleBody, ApiError> {
+async fn create(context: Context, new: NewRole) -> Result<RoleBody, ApiError> {
     let (actor, organization) = (context.actor()?, context.organization_id()?);
-    let mut role = NewRole::named(&new.name);
-    if let Patch::Value(AccessNumber(access)) = new.feature_flags_access_level {
-        role.feature_flags_access_level = access;
-    }
-    let made = context.roles().create(&actor, organization, role);
+    let made = context.roles().create(&actor, organization, new);
     Ok(made.await?.into())
 }
 
-async fn update(context: Context, change: PatchBody) -> Result<RoleBody, ApiError> {
+async fn update(context: Context, change: RoleChange) -> Result<RoleBody, ApiError> {
     let (actor, organization) = (context.actor()?, context.organization_id()?);
-    let access = change.feature_flags_access_level.sent();
-    let change = RoleChange {
-        name: change.name.sent(),
-        feature_flags_access_level: access.map(|AccessNumber(access)| access),
-    };
     let id = context.uuid("id")?;
     let changed = context.roles().update(&actor, organization, id, change);
     Ok(changed.await?.into())
@@ -172,42 +137,4 @@ async fn delete(context: Context) -> Result<(), ApiError> {
     let (actor, organization) = (context.actor()?, context.organization_id()?);
     let id = context.uuid("id")?;
     Ok(context.roles().delete(&actor, organization, id).await?)
-}
-
-/// Access to feature flags by its number.
-#[derive(Clone, Copy, Debug)]
-struct AccessNumber(FlagsAccess);
-
-impl Serialize for AccessNumber {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_i16(self.0.number())
-    }
-}
-
-impl<'de> Deserialize<'de> for AccessNumber {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As a float, because the schema takes 37.0 for the integer that it is.
-        let number = f64::deserialize(deserializer)?;
-        let access = (number.fract() == 0.0).then(|| FlagsAccess::of(number as i64));
-        let access = access.flatten().map(Self);
-        access.ok_or_else(|| de::Error::custom("not 21 or 37"))
-    }
-}
-
-impl JsonSchema for AccessNumber {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "FlagsAccess".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "integer",
-            "enum": [21, 37],
-            "description": "21 see feature flags, 37 change them.",
-        })
-    }
 }

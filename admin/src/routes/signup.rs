@@ -6,11 +6,10 @@ use crate::error::ApiError;
 use crate::level_number::LevelNumber;
 use crate::mail::MemberJoined;
 use crate::operation::{Limit, Operation};
-use crate::patch::Patch;
 use crate::response::WithStatus;
-use crate::timestamp::Timestamp;
 use http::StatusCode;
-use millrace_catalog::{Invites, Joined, Members, OpenInvite};
+use millrace_catalog::{Patch, UtcTime};
+use millrace_organizations::{Invites, Joined, Members, OpenInvite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -64,7 +63,7 @@ struct SignupBody {
     first_name: String,
     organization_name: String,
     level: LevelNumber,
-    expires_at: Timestamp,
+    expires_at: UtcTime,
 }
 
 impl From<OpenInvite> for SignupBody {
@@ -76,7 +75,7 @@ impl From<OpenInvite> for SignupBody {
             first_name: record.first_name,
             organization_name: open.organization_name,
             level: record.level.into(),
-            expires_at: record.expires_at.into(),
+            expires_at: record.expires_at,
         }
     }
 }

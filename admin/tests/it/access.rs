@@ -1,7 +1,8 @@
 //! Checks of keys, scopes, levels and organizations, the same for every operation of a resource.
 
 use crate::Fixture;
-use millrace_catalog::{Actor, Level, Organizations};
+use millrace_catalog::{Actor, Level};
+use millrace_organizations::Organizations;
 use serde_json::json;
 
 /// An operation: method, path below `/api/organizations/<id>/`, scopes of which one is enough,

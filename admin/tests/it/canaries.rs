@@ -5,7 +5,7 @@ use crate::fixture::TestResponse;
 use crate::logs::Logs;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
-use millrace_catalog::PluginFamily;
+use millrace_organizations::PluginFamily;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -3,7 +3,8 @@
 use crate::Fixture;
 use crate::fixture::TestResponse;
 use crate::servers::dns::DnsServer;
-use millrace_catalog::{Actor, Level, Organizations};
+use millrace_catalog::{Actor, Level};
+use millrace_organizations::Organizations;
 use rcgen::generate_simple_self_signed;
 use serde_json::{Value, json};
 

@@ -1,7 +1,9 @@
 //! Features that an operator may disable, and the operations that need them.
 
 use crate::Fixture;
-use millrace_catalog::{Actor, Domains, FEATURES, Organizations};
+use millrace_catalog::{Actor, FEATURES};
+use millrace_exports::set_features;
+use millrace_organizations::Domains;
 use serde_json::{Value, json};
 
 on_both!(
@@ -131,7 +133,7 @@ async fn each_feature_gates_its_own_operations_only() {
     for feature in FEATURES {
         let key = [feature.key.to_owned()];
         let catalog = &fixture.catalog;
-        let taken = Organizations::new(catalog).set_features(&operator, id, &[], &key);
+        let taken = set_features(catalog, &operator, id, &[], &key);
         taken.await.unwrap();
         let needs = |call: &Gated| call.features.contains(&feature.key);
         assert!(calls.iter().any(needs), "{} gates nothing", feature.key);
@@ -144,7 +146,7 @@ async fn each_feature_gates_its_own_operations_only() {
             let case = format!("{}: {} {}", feature.key, call.method, call.path);
             assert_eq!(is_closed, needs(call), "{case}: {answer:?}");
         }
-        let given = Organizations::new(catalog).set_features(&operator, id, &key, &[]);
+        let given = set_features(catalog, &operator, id, &key, &[]);
         given.await.unwrap();
     }
 }
@@ -181,7 +183,7 @@ async fn unchanged_fields_need_no_feature() {
     ];
     let off = off.map(str::to_owned);
     let (operator, id) = (Actor::command_line(), fixture.made.organization_id);
-    let taken = Organizations::new(&fixture.catalog).set_features(&operator, id, &[], &off);
+    let taken = set_features(&fixture.catalog, &operator, id, &[], &off);
     taken.await.unwrap();
     for path in [BELOW, domain.as_str()] {
         let whole = fixture.get(path).await.body;
@@ -249,7 +251,7 @@ async fn existing_resources_are_read_and_ended_without_their_feature() {
     }
     let off = FEATURES.map(|feature| feature.key.to_owned());
     let (operator, id) = (Actor::command_line(), fixture.made.organization_id);
-    let taken = Organizations::new(&fixture.catalog).set_features(&operator, id, &[], &off);
+    let taken = set_features(&fixture.catalog, &operator, id, &[], &off);
     taken.await.unwrap();
     for ((rest, new, end, body), (path, thing)) in things().into_iter().zip(made) {
         let all = format!("{BELOW}{rest}");

@@ -1,10 +1,13 @@
 //! Fixture: the API over a catalog after its first start.
 
 use millrace_admin::{ApiConfig, Services};
-use millrace_catalog::testing::{DatabaseKind, SourcesInProcess, TestDatabase};
-use millrace_catalog::{
-    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Organizations,
-    PersonalKeys, Scopes, SecretKey, User, Users,
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
+use millrace_catalog::{Actor, Catalog, Level, Scopes, User};
+use millrace_exports::SecretKey;
+use millrace_organizations::testing::SourcesInProcess;
+use millrace_organizations::{
+    Bootstrap, BootstrapOptions, NewPersonalKey, NewUser, Organizations, PersonalKeys, Users,
+    bootstrap,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,7 +88,7 @@ impl Fixture {
         let kind = kind.expect("tests with a fixture are named in `on_both!`");
         let database = TestDatabase::of(kind).await;
         let catalog = Catalog::open(database.url()).await.unwrap();
-        let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let made = bootstrap(&catalog, BootstrapOptions::default()).await;
         Self::over(database, catalog, made.unwrap().unwrap(), set)
     }
 
@@ -104,8 +107,8 @@ impl Fixture {
         made: Bootstrap,
         set: impl FnOnce(&mut Services),
     ) -> Self {
-        let catalog = catalog.with_source_parser(Arc::new(SourcesInProcess));
         let mut services = Services::new(catalog.clone(), SecretKey::generate().unwrap());
+        services.source_parser = Some(Arc::new(SourcesInProcess));
         services.config = Self::unthrottled();
         set(&mut services);
         let api = millrace_admin::routes(services).unwrap();

@@ -2,7 +2,8 @@
 
 use crate::Fixture;
 use crate::access;
-use millrace_catalog::{Actor, Level, NewPersonalKey, PersonalKeys, Scopes};
+use millrace_catalog::{Actor, Level, Scopes};
+use millrace_organizations::{NewPersonalKey, PersonalKeys};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -4,7 +4,8 @@ use crate::Fixture;
 use crate::fixture::TestResponse;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
-use millrace_catalog::{Level, PersonalKeys};
+use millrace_catalog::Level;
+use millrace_organizations::PersonalKeys;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

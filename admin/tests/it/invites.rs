@@ -2,7 +2,7 @@
 
 use crate::Fixture;
 use millrace_catalog::Level::{Administrator, Member, Owner};
-use millrace_catalog::Projects;
+use millrace_organizations::Projects;
 use serde_json::{Value, json};
 
 on_both!(

@@ -8,7 +8,8 @@ use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing_subscriber::EnvFilter;
 
 /// Filter of the captured lines: the default level, and everything of our crates.
-const FILTER: &str = "info,millrace_admin=trace,millrace_catalog=trace";
+const FILTER: &str = "info,millrace_admin=trace,millrace_catalog=trace,millrace_exports=trace,\
+    millrace_organizations=trace";
 
 /// Captures the log lines of this thread's tasks until it is dropped.
 pub struct Logs {

@@ -1,8 +1,9 @@
 //! Members: changes of levels, and removal.
 
 use crate::Fixture;
+use millrace_catalog::Actor;
 use millrace_catalog::Level::{Administrator, Member, Owner};
-use millrace_catalog::{Actor, Organizations};
+use millrace_organizations::Organizations;
 use serde_json::{Value, json};
 
 on_both!(

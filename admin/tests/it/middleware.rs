@@ -2,7 +2,7 @@
 
 use crate::Fixture;
 use millrace_admin::ApiConfig;
-use millrace_catalog::PersonalKeys;
+use millrace_organizations::PersonalKeys;
 use serde_json::{Value, json};
 
 on_both!(

@@ -1,8 +1,8 @@
 //! Organizations: created, read, changed, deleted, and pages of lists.
 
 use crate::Fixture;
-use millrace_catalog::Level;
-use millrace_catalog::{Actor, Organizations, Users};
+use millrace_catalog::{Actor, Level};
+use millrace_organizations::{Organizations, Users};
 use serde_json::{Value, json};
 
 on_both!(

@@ -3,7 +3,7 @@
 use millrace_admin::plugin_catalogue::{
     CatalogueError, CatalogueSource, CatalogueSourceError, PluginCatalogue,
 };
-use millrace_catalog::{PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX};
+use millrace_organizations::{PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX};
 use serde_json::json;
 use std::collections::HashMap;
 use std::net::SocketAddr;

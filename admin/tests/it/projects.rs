@@ -1,7 +1,8 @@
 //! Projects: created, read, changed, deleted.
 
 use crate::Fixture;
-use millrace_catalog::{Actor, FEATURES, Organizations};
+use millrace_catalog::{Actor, FEATURES};
+use millrace_exports::set_features;
 use serde_json::json;
 
 on_both!(
@@ -109,8 +110,7 @@ async fn without_the_feature_there_is_one_project() {
     let off = ["organizations_projects".to_owned()];
     let id = fixture.made.organization_id;
     let actor = Actor::command_line();
-    Organizations::new(&fixture.catalog)
-        .set_features(&actor, id, &[], &off)
+    set_features(&fixture.catalog, &actor, id, &[], &off)
         .await
         .unwrap();
     let all = "/api/organizations/@current/projects/";

@@ -3,7 +3,8 @@
 use crate::Fixture;
 use crate::access;
 use millrace_admin::ApiConfig;
-use millrace_catalog::{Level, ProxyRecords, ProxyStatus};
+use millrace_catalog::{Level, ProxyStatus};
+use millrace_organizations::ProxyRecords;
 use serde_json::{Value, json};
 
 on_both!(

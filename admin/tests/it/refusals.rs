@@ -1,7 +1,8 @@
 //! Messages of refusals for missing keys, scopes, levels and features.
 
 use crate::Fixture;
-use millrace_catalog::{Actor, Level, Organizations};
+use millrace_catalog::{Actor, Level};
+use millrace_exports::set_features;
 use serde_json::json;
 
 on_both!(
@@ -38,7 +39,7 @@ async fn a_refusal_names_the_missing_key_scope_or_feature() {
     let owner = fixture.owner_key();
     let off = ["audit_logs".to_owned()];
     let (operator, id) = (Actor::command_line(), fixture.made.organization_id);
-    let taken = Organizations::new(&fixture.catalog).set_features(&operator, id, &[], &off);
+    let taken = set_features(&fixture.catalog, &operator, id, &[], &off);
     taken.await.unwrap();
     let approve = format!("historical_migrations/{NOBODY}/approve/");
     let (denied, scope) = ("permission_denied", "This key lacks the scope");

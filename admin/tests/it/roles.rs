@@ -1,8 +1,9 @@
 //! Roles and their members.
 
 use crate::Fixture;
+use millrace_catalog::Actor;
 use millrace_catalog::Level::{Administrator, Member};
-use millrace_catalog::{Actor, NewRole, NewUser, Roles, Users};
+use millrace_organizations::{NewRole, NewUser, Roles, Users};
 use serde_json::{Value, json};
 
 on_both!(

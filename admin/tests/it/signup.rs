@@ -4,8 +4,9 @@ use crate::Fixture;
 use crate::fixture::TestResponse;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
+use millrace_catalog::Actor;
 use millrace_catalog::Level::{self, Administrator, Member};
-use millrace_catalog::{Actor, Invites, NewInvite};
+use millrace_organizations::{Invites, NewInvite};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

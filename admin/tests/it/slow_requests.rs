@@ -3,7 +3,8 @@
 use crate::Fixture;
 use crate::test_server::TestServer;
 use millrace_admin::dns::Dns;
-use millrace_catalog::{Actor, PersonalKeys};
+use millrace_catalog::Actor;
+use millrace_organizations::PersonalKeys;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -2,8 +2,10 @@
 
 use crate::Fixture;
 use millrace_admin::{ApiConfig, Services};
-use millrace_catalog::SecretKey;
+use millrace_exports::SecretKey;
+use millrace_organizations::testing::SourcesInProcess;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -42,6 +44,7 @@ impl TestServer {
     ) -> Self {
         let address = listener.local_addr().unwrap();
         let mut services = Services::new(fixture.catalog.clone(), SecretKey::generate().unwrap());
+        services.source_parser = Some(Arc::new(SourcesInProcess));
         services.config = ApiConfig {
             wrong_keys_per_minute_max: 0,
             ..Fixture::unthrottled()

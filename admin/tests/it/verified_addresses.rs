@@ -5,7 +5,7 @@ use crate::Fixture;
 use crate::fixture::TestResponse;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
-use millrace_catalog::Users;
+use millrace_organizations::Users;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -6,6 +6,7 @@ use super::files::{move_backup, utf8};
 use crate::config::Config;
 use crate::{backup_dir, connect};
 use anyhow::{Context, bail};
+use millrace_organizations::is_bootstrapped;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ pub fn create(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
         answered.map_err(|error| connect::explain(config, error))
     })?;
     connect::with_catalog(config, async |catalog| {
-        if catalog.is_bootstrapped().await? {
+        if is_bootstrapped(catalog).await? {
             return Ok(());
         }
         let dir = config.data_dir.display();

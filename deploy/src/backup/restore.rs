@@ -11,9 +11,11 @@ use crate::credentials::Credentials;
 use crate::data_dir::{self, INGEST_ROLE};
 use crate::{connect, engine, preflight, restore_mark};
 use anyhow::{Context, bail};
-use millrace_catalog::{Catalog, Nodes, PersonStore};
+use millrace_catalog::{Catalog, Nodes};
 use millrace_clickhouse::ClickHouse;
 use millrace_embedded::Supervisor;
+use millrace_organizations::is_bootstrapped;
+use millrace_persons::PersonStore;
 use std::path::Path;
 use std::time::Duration;
 
@@ -85,7 +87,7 @@ fn adapt_credentials(config: &Config) -> anyhow::Result<Credentials> {
 
 /// Adapts the catalog to a new node, and to a ClickHouse of an earlier moment.
 async fn adapt_catalog(catalog: &Catalog) -> anyhow::Result<()> {
-    if !catalog.is_bootstrapped().await? {
+    if !is_bootstrapped(catalog).await? {
         bail!(
             "the backup has an empty catalog.db, which no server has used: an earlier version \
              created it in the folder of a `millrace clickhouse`; restore its folder clickhouse as \

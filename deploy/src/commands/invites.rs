@@ -7,7 +7,8 @@ use crate::connect;
 use crate::credentials::Credentials;
 use crate::output;
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Invites, Level, NewInvite};
+use millrace_catalog::{Actor, Level};
+use millrace_organizations::{Invites, NewInvite};
 use millrace_rows::shown;
 
 /// Subcommand of `millrace invites`.

@@ -7,9 +7,9 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
-use millrace_catalog::{
-    Actor, Catalog, NewPersonalKey, NewProject, Organizations, PersonalKeys, ProjectKeyChanges,
-    Projects, Scopes, Users, UtcTime,
+use millrace_catalog::{Actor, Catalog, Scopes, UtcTime};
+use millrace_organizations::{
+    NewPersonalKey, NewProject, Organizations, PersonalKeys, ProjectKeyChanges, Projects, Users,
 };
 use millrace_rows::{ProjectId, shown};
 use uuid::Uuid;
@@ -52,7 +52,7 @@ pub struct Create {
     /// Organization of the new project; the first one by default
     #[arg(long, requires = "project", value_name = "ID")]
     organization: Option<Uuid>,
-    /// Id of a project
+    /// Id of an existing project
     #[arg(long, alias = "team-id", value_name = "N")]
     project_id: Option<i64>,
     /// Replace the key of the project; the old key is rejected at once

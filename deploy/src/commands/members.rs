@@ -7,7 +7,8 @@ use crate::connect;
 use crate::output;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, Level, Member, Members, PageRequest};
+use millrace_catalog::{Actor, Catalog, Level, PageRequest};
+use millrace_organizations::{Member, Members};
 use millrace_rows::shown;
 use uuid::Uuid;
 
@@ -28,7 +29,7 @@ pub enum Command {
         /// Member
         #[command(flatten)]
         member: MemberArguments,
-        /// 1 or member, 8 or administrator, 15 or owner
+        /// New level: 1 or member, 8 or administrator, 15 or owner
         #[arg(long, value_parser = level_of)]
         level: Level,
     },

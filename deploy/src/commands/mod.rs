@@ -1,17 +1,17 @@
 //! Operator's commands. They need no API key: access to the data folder or the database is enough.
 
 pub mod backup;
+pub mod historical_migrations;
 pub mod import;
 pub mod invites;
 pub mod keys;
 pub mod log;
 pub mod members;
-pub mod migrations;
 mod next_step;
 pub mod nodes;
 pub mod organizations;
 pub mod purge;
-pub mod rejected;
+pub mod rejected_events;
 pub mod secrets;
 mod table;
 

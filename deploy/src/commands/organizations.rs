@@ -6,7 +6,9 @@ use crate::connect;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, FEATURES, Organizations, Projects, Users};
+use millrace_catalog::{Actor, Catalog, FEATURES};
+use millrace_exports::set_features;
+use millrace_organizations::{Organizations, Projects, Users};
 use millrace_rows::shown;
 use uuid::Uuid;
 
@@ -18,7 +20,7 @@ pub enum Command {
         /// Name of the organization
         #[arg(long)]
         name: String,
-        /// Email address of the user who will own it
+        /// Email address of the owner
         #[arg(long, value_name = "EMAIL")]
         owner: Option<String>,
     },
@@ -170,7 +172,7 @@ async fn features(
         format!("there is no organization {id}; `millrace organizations list` shows them")
     })?;
     if !on.is_empty() || !off.is_empty() {
-        let changed = organizations.set_features(&actor, id, on, off).await;
+        let changed = set_features(catalog, &actor, id, on, off).await;
         set =
             changed.context("nothing changed; `millrace organizations features` shows the keys")?;
     }

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::output;
 use crate::{connect, secret_key};
 use clap::Subcommand;
-use millrace_catalog::{BatchExports, SecretKey};
+use millrace_exports::{BatchExports, SecretKey};
 
 /// Subcommand of `millrace secrets`.
 #[derive(Clone, Debug, Subcommand)]

@@ -2,7 +2,7 @@
 
 use super::{ARGUMENT, EXIT_OWN_FAULT};
 use crate::output;
-use millrace_catalog::PLUGIN_SOURCE_BYTES_MAX;
+use millrace_organizations::PLUGIN_SOURCE_BYTES_MAX;
 use millrace_plugin_source::{Capabilities, SyntaxError, capabilities_of};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::ffi::OsString;

@@ -4,8 +4,9 @@
 
 use crate::read_only_commands::COMMANDS;
 use crate::server::{Server, millrace, on_own_ports};
+use millrace_catalog::Catalog;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, NewUser, Organizations, PersonalKeys, Users};
+use millrace_organizations::{NewUser, Organizations, PersonalKeys, Users};
 use millrace_rows::is_control;
 use serde_json::{Value, json};
 use std::fs::File;

@@ -2,8 +2,9 @@
 //! catalog; a running server notices their changes.
 
 use crate::server::{Server, get, post, run};
+use millrace_catalog::Catalog;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BootstrapOptions, Catalog};
+use millrace_organizations::{BootstrapOptions, bootstrap};
 use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
@@ -170,7 +171,7 @@ fn a_command_that_only_shows_something_waits_for_nobody_who_writes() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let held = runtime.block_on(async {
         let catalog = Catalog::open(database.url()).await.unwrap();
-        let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let made = bootstrap(&catalog, BootstrapOptions::default()).await;
         made.unwrap().unwrap();
         catalog.close().await.unwrap();
         database.lock_sqlite().await.unwrap()

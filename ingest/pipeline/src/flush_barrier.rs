@@ -50,9 +50,13 @@ impl Pipeline {
         }
     }
 
-    /// Waits until all person updates below these ends are in ClickHouse or dead-lettered; they do
-    /// not wait for rows of other tables. Never returns once a shipper has ended.
+    /// Has all person updates below these ends sent, and waits until they are in ClickHouse or
+    /// dead-lettered; they do not wait for rows of other tables, nor for more of their own. Never
+    /// returns once a shipper has ended.
     pub async fn wait_until_updates_shipped(&self, ends: &FlushEnds) {
+        for (lane, end) in &ends.0 {
+            self.0.input(*lane).updates_wanted.send_replace(*end);
+        }
         for (lane, end) in &ends.0 {
             until(self.0.input(*lane).updates_shipped.clone(), end).await;
         }

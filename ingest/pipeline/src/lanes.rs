@@ -35,6 +35,8 @@ pub struct LaneInput {
     pub shipped: watch::Receiver<Position>,
     /// As `shipped`, for person updates alone.
     pub updates_shipped: watch::Receiver<Position>,
+    /// Position below which the shipper is to send person updates at once.
+    pub updates_wanted: watch::Sender<Position>,
 }
 
 /// Inputs of both lanes.

@@ -62,6 +62,8 @@ pub struct LaneOutput {
     pub shipped: watch::Sender<Position>,
     /// Position below which all person updates are in ClickHouse: never below `shipped`.
     pub updates_shipped: watch::Sender<Position>,
+    /// Position below which person updates are to be sent at once, as somebody waits for them.
+    pub updates_wanted: watch::Receiver<Position>,
     /// Findings of opening the log.
     pub recovery: Recovery,
 }
@@ -214,6 +216,7 @@ fn open_lane(
     let (synced_sender, synced) = watch::channel(handle.synced());
     let (shipped, shipped_receiver) = watch::channel(handle.start());
     let (updates_shipped, updates_receiver) = watch::channel(handle.start());
+    let (wanted_sender, updates_wanted) = watch::channel(handle.start());
     // One more than requests: the order to stop.
     let (sender, receiver) = bounded(options.queue_requests_max + 1);
     let failed = Arc::new(AtomicBool::new(false));
@@ -242,6 +245,7 @@ fn open_lane(
         is_log_full,
         shipped: shipped_receiver,
         updates_shipped: updates_receiver,
+        updates_wanted: wanted_sender,
     };
     Ok((
         input,
@@ -252,6 +256,7 @@ fn open_lane(
             synced,
             shipped,
             updates_shipped,
+            updates_wanted,
             recovery,
         },
     ))

@@ -2,9 +2,9 @@
 
 use super::cached_error::{CachedErrorResponse, error_bytes};
 use super::early_reject::{AdmissionControl, RejectedRequest};
-use super::fair_queue::Flow;
 use super::plain_head::PlainHead;
 use crate::core::Core;
+use crate::scheduling::flow::Flow;
 use http::HeaderValue;
 use millrace_rows::Lane;
 use std::cell::RefCell;

@@ -7,8 +7,8 @@
 //! tcp(7)). The connection goes on with the request behind it. Heads that are not plain are left to
 //! hyper.
 
-use super::fair_queue::Flow;
 use crate::connection::state::ConnectionState;
+use crate::scheduling::flow::Flow;
 use rustix::net::{RecvFlags, recv};
 use std::cell::RefCell;
 use std::io;

@@ -13,14 +13,15 @@
 //! 4. [`budget`] and fair queue while the body comes;
 //! 5. [`Admission::take_turn`](policy::Admission::take_turn): waits in the [`fair_queue`], before
 //!    the body is decoded;
-//! 6. [`OffloadPool`](crate::offload::OffloadPool): threads and memory, for large bodies only;
+//! 6. [`OffloadPool`](crate::offload::OffloadPool): threads, for which projects take turns, too,
+//!    and memory; for large bodies only;
 //! 7. [`Admission::reserve_slot`](policy::Admission::reserve_slot): the log's queue, before the
 //!    body is parsed;
 //! 8. [`Admission::reserve_import`](policy::Admission::reserve_import) and
 //!    [`Admission::charge_months`](policy::Admission::charge_months), by the rows.
 //! 9. [`response_budget`]: memory of a response above 4 KiB, before the rows are stored.
 //!
-//! [`rejections`] builds every response of this table; "before" and "after" are of the body:
+//! [`rejection`] builds every response of this table; "before" and "after" are of the body:
 //!
 //! | Rejected | When | By | Status | Code | Body |
 //! |---|---|---|---|---|---|
@@ -57,5 +58,5 @@ pub mod month_limiter;
 pub mod plain_head;
 pub mod policy;
 pub mod project_hint;
-pub mod rejections;
+pub mod rejection;
 pub mod response_budget;

@@ -4,14 +4,15 @@
 //! error that [`Rejection`] builds.
 
 use super::budget::Share;
-use super::fair_queue::{Cost, FairQueue, Flow, Permit, REQUEST_BYTES};
+use super::fair_queue::{Cost, FairQueue, Permit, REQUEST_BYTES};
 use super::month_limiter::{MonthCharge, MonthOwner};
 use super::project_hint::{is_known, key_at_start};
-use super::rejections::Rejection;
+use super::rejection::Rejection;
 use super::response_budget::ResponseShare;
 use crate::config::HttpLimits;
 use crate::metrics;
 use crate::process::ProcessState;
+use crate::scheduling::flow::Flow;
 use millrace_parse::{ApiError, Parsed};
 use millrace_pipeline::{ImportReservation, Slot};
 use millrace_rows::{Lane, Micros, ProjectId};

@@ -27,23 +27,23 @@ pub fn key_at_start(body: &[u8]) -> Option<&[u8]> {
 
 /// Returns true if a key is a project's, as far as that is known without asking.
 pub fn is_known(keys: &Keys, key: &[u8]) -> bool {
-    std::str::from_utf8(key).is_ok_and(|key| is_found(keys, key))
+    let key = std::str::from_utf8(key);
+    key.is_ok_and(|key| matches!(keys.cached(key), KeyLookup::Found(_)))
 }
 
-/// Returns true if a large body names a known project's key where most do, or its head does.
-pub fn names_known_project(keys: &Keys, head_key: Option<&str>, json: &[u8]) -> bool {
+/// Keys that a large body names where most bodies have theirs, after that of its head.
+pub fn keys_of_large_body(head_key: Option<&str>, json: &[u8]) -> Vec<String> {
     let end = json.len().saturating_sub(SEARCHED_BYTES);
     let ends = [json.get(..SEARCHED_BYTES), json.get(end..)];
     let named = ends.into_iter().flatten().flat_map(|text| {
         let named = keys_in(Encoding::Identity, text, SEARCHED_BYTES);
         named.into_iter()
     });
-    let mut named = named.chain(head_key.map(str::to_owned));
-    named.any(|key| is_found(keys, &key))
-}
-
-fn is_found(keys: &Keys, key: &str) -> bool {
-    matches!(keys.cached(key), KeyLookup::Found(_))
+    head_key
+        .map(str::to_owned)
+        .into_iter()
+        .chain(named)
+        .collect()
 }
 
 #[cfg(test)]

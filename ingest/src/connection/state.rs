@@ -1,7 +1,8 @@
 //! State of one connection, shared by its socket and its handlers.
 
-use crate::admission::fair_queue::Flow;
 use crate::config::ServerConfig;
+use crate::scheduling::flow::Flow;
+use millrace_parse::KeyLookup;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -20,7 +21,8 @@ pub enum ConnectionPhase {
 pub struct ConnectionState {
     /// Address of the peer.
     pub peer: IpAddr,
-    /// Flow of its last request; always unknown for a proxy, which speaks for many clients.
+    /// Flow of its last request for a project that exists; always unknown for a proxy, which speaks
+    /// for many clients.
     flow: Cell<Flow>,
     is_proxy: bool,
     pub(super) phase: Cell<ConnectionPhase>,
@@ -84,9 +86,10 @@ impl ConnectionState {
         self.flow.get()
     }
 
-    /// Notes that the last request was for the project with this key.
-    pub fn note_project(&self, key: &str) {
-        if !self.is_proxy {
+    /// Notes that the last request was for the project with this key, if the key is one: by made-up
+    /// keys a client would get a flow, with turns and a part of the queue, for each connection.
+    pub fn note_project(&self, key: &str, lookup: KeyLookup) {
+        if !self.is_proxy && matches!(lookup, KeyLookup::Found(_)) {
             self.flow.set(Flow::of_key(key.as_bytes()));
         }
     }
@@ -118,5 +121,41 @@ impl ConnectionState {
     /// response would be lost.
     pub fn linger(&self) {
         self.linger.set(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_parse::Project;
+    use millrace_rows::ProjectId;
+    use std::net::SocketAddr;
+
+    #[test]
+    fn only_keys_of_projects_give_a_connection_a_flow_and_none_does_for_a_proxy() {
+        let found = KeyLookup::Found(Project {
+            id: ProjectId(1),
+            anonymize_ips: false,
+            ingested_event: true,
+        });
+        let of = |key: &str| Flow::of_key(key.as_bytes());
+        let peer = IpAddr::from([192, 0, 2, 1]);
+        let mut config = ServerConfig::on(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let conn = ConnectionState::new(peer, &config);
+        for (key, lookup, expected) in [
+            ("phc_made_up", KeyLookup::Unknown, Flow::UNKNOWN),
+            ("phc_not_asked", KeyLookup::Missing, Flow::UNKNOWN),
+            ("phc_project", found, of("phc_project")),
+            ("phc_made_up", KeyLookup::Unknown, of("phc_project")),
+            ("phc_not_asked", KeyLookup::Missing, of("phc_project")),
+            ("phc_another", found, of("phc_another")),
+        ] {
+            conn.note_project(key, lookup);
+            assert_eq!(conn.flow(), expected, "{key}");
+        }
+        config.trusted_proxies.push("192.0.2.0/24".parse().unwrap());
+        let proxied = ConnectionState::new(peer, &config);
+        proxied.note_project("phc_project", found);
+        assert_eq!(proxied.flow(), Flow::UNKNOWN);
     }
 }

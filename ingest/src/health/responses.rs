@@ -13,8 +13,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// Sources of responses.
-pub(super) struct Probed {
+/// Sources of the responses to probes.
+pub(super) struct ProbeSources {
     pub(super) readiness: Readiness,
     pub(super) prometheus: PrometheusHandle,
     pub(super) metrics_page: MetricsPage,
@@ -72,7 +72,7 @@ fn ready_response(readiness: &Readiness, parts: Option<Vec<PartState>>) -> HttpR
     }
 }
 
-impl Probed {
+impl ProbeSources {
     fn metrics(&self) -> Bytes {
         let render = || {
             let ready = self.readiness.failed_checks().is_empty();
@@ -84,8 +84,11 @@ impl Probed {
 }
 
 /// Response to any request.
-pub(super) fn respond(request: &Request<Incoming>, probed: &Probed) -> Response<Full<Bytes>> {
-    let readiness = &probed.readiness;
+pub(super) fn respond(
+    request: &Request<Incoming>,
+    sources: &ProbeSources,
+) -> Response<Full<Bytes>> {
+    let readiness = &sources.readiness;
     let path = request.uri().path();
     let path = path.strip_suffix('/').unwrap_or(path);
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -97,7 +100,7 @@ pub(super) fn respond(request: &Request<Incoming>, probed: &Probed) -> Response<
         "/_health/ready" if is_verbose(request) => ready_verbosely(readiness),
         "/_health/ready" => ready(readiness),
         "/metrics" => {
-            let mut response = Response::new(Full::new(probed.metrics()));
+            let mut response = Response::new(Full::new(sources.metrics()));
             let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
             response.headers_mut().insert(header::CONTENT_TYPE, text);
             return response;

@@ -9,7 +9,7 @@
 use super::context::RequestContext;
 use crate::admission::budget::{SMALL_BYTES_MAX, Share};
 use crate::admission::policy::Admission;
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use crate::config::HttpLimits;
 use crate::metrics;
 use bytes::Bytes;
@@ -47,7 +47,10 @@ pub async fn gather<T>(
     let mut before = Bytes::new();
     let mut pace = Pace::new(&core.admission);
     let mut is_large = false;
-    while let Some(bytes) = pace.data(body, || slow_down(request, share)).await? {
+    while let Some(bytes) = pace
+        .data(body, |late| wait_on(request, share, late))
+        .await?
+    {
         if pace.bytes == bytes.len() {
             check_beginning(&bytes, declared.max(bytes.len()))?;
         }
@@ -75,11 +78,17 @@ pub async fn gather<T>(
     Ok(out.map_or_else(|| BodyBuf::Frame(Bytes::new()), BodyBuf::Buffer))
 }
 
-/// Lets the watermark pass a body that is late, whether it comes slowly or not at all, and counts
-/// it among the slow ones.
-fn slow_down(request: &RequestContext<'_>, share: &mut Share) -> Result<(), ApiError> {
-    request.release_epoch();
-    match share.slow_down() {
+/// Lets the watermark pass a body that is late, whether it comes slowly or not at all, and counts a
+/// slow one among the slow ones.
+fn wait_on(
+    request: &RequestContext<'_>,
+    share: &mut Share,
+    late: Lateness,
+) -> Result<(), ApiError> {
+    if late.is_past_hold {
+        request.release_epoch();
+    }
+    match !late.is_slow || share.slow_down() {
         true => Ok(()),
         false => Err(request.core.admission.overloaded()),
     }
@@ -89,7 +98,7 @@ fn slow_down(request: &RequestContext<'_>, share: &mut Share) -> Result<(), ApiE
 pub async fn drain(body: &mut Incoming, admission: &Admission) -> Result<(), ApiError> {
     declared_bytes(body, admission)?;
     let mut pace = Pace::new(admission);
-    while pace.data(body, || Ok(())).await?.is_some() {}
+    while pace.data(body, |_| Ok(())).await?.is_some() {}
     Ok(())
 }
 
@@ -105,6 +114,15 @@ pub fn declared_bytes(body: &Incoming, admission: &Admission) -> Result<usize, A
 /// Returns true if a body is empty but for white space.
 pub fn is_blank(json: &[u8]) -> bool {
     json.iter().all(u8::is_ascii_whitespace)
+}
+
+/// Lateness of a body that is not complete.
+#[derive(Clone, Copy, Debug)]
+struct Lateness {
+    /// Later than [`HttpLimits::body_hold`].
+    is_past_hold: bool,
+    /// Later than [`HttpLimits::body_slow_after`].
+    is_slow: bool,
 }
 
 /// Pace at which a body comes.
@@ -138,14 +156,14 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// Next bytes; `None` at the body's end. Calls `slow`, which may refuse the body, once it has
-    /// been late for long.
+    /// Next bytes; `None` at the body's end. Calls `wait_on`, which may refuse the body, with its
+    /// lateness whenever it has to be waited for.
     async fn data(
         &mut self,
         body: &mut Incoming,
-        mut slow: impl FnMut() -> Result<(), ApiError>,
+        mut wait_on: impl FnMut(Lateness) -> Result<(), ApiError>,
     ) -> Result<Option<Bytes>, ApiError> {
-        while let Some(frame) = poll_fn(|cx| self.poll_frame(body, cx, &mut slow)).await? {
+        while let Some(frame) = poll_fn(|cx| self.poll_frame(body, cx, &mut wait_on)).await? {
             let Ok(bytes) = frame.into_data() else {
                 continue; // Trailers mean nothing here.
             };
@@ -159,13 +177,13 @@ impl<'a> Pace<'a> {
         &mut self,
         body: &mut Incoming,
         cx: &mut Context<'_>,
-        slow: &mut impl FnMut() -> Result<(), ApiError>,
+        wait_on: &mut impl FnMut(Lateness) -> Result<(), ApiError>,
     ) -> Poll<Result<Option<Frame<Bytes>>, ApiError>> {
         match Pin::new(body).poll_frame(cx) {
             Poll::Ready(None) => Poll::Ready(Ok(None)),
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Ok(Some(frame))),
             Poll::Ready(Some(Err(_))) => Poll::Ready(Err(cut_short())),
-            Poll::Pending => self.poll_stall(cx, slow).map(Err),
+            Poll::Pending => self.poll_stall(cx, wait_on).map(Err),
         }
     }
 
@@ -173,15 +191,16 @@ impl<'a> Pace<'a> {
     fn poll_stall(
         &mut self,
         cx: &mut Context<'_>,
-        slow: &mut impl FnMut() -> Result<(), ApiError>,
+        wait_on: &mut impl FnMut(Lateness) -> Result<(), ApiError>,
     ) -> Poll<ApiError> {
         let stalled_at = self.last + self.limits.body_stall_timeout;
         let end = self.started.checked_add(self.limits.body_timeout);
         let deadline = end.map_or(stalled_at, |end| end.min(stalled_at));
-        let slow_at = self.started.checked_add(self.limits.body_hold);
-        let due = |now| match slow_at {
-            Some(slow_at) if slow_at > now => slow_at.min(deadline),
-            _ => deadline,
+        let hold_end = self.started.checked_add(self.limits.body_hold);
+        let slow_at = self.started.checked_add(self.limits.body_slow_after);
+        let due = |now: Instant| {
+            let next = [hold_end, slow_at].into_iter().flatten();
+            next.filter(|at| *at > now).fold(deadline, Instant::min)
         };
         let timer = self
             .timer
@@ -193,12 +212,16 @@ impl<'a> Pace<'a> {
             }
             timer.as_mut().reset(due(now).into());
         }
-        if slow_at.is_some_and(|slow_at| Instant::now() >= slow_at)
-            && let Err(refused) = slow()
-        {
-            return Poll::Ready(refused);
+        let now = Instant::now();
+        let is_past = |at: Option<Instant>| at.is_some_and(|at| now >= at);
+        let late = Lateness {
+            is_past_hold: is_past(hold_end),
+            is_slow: is_past(slow_at),
+        };
+        match wait_on(late) {
+            Ok(()) => Poll::Pending,
+            Err(refused) => Poll::Ready(refused),
         }
-        Poll::Pending
     }
 
     /// Counts bytes that came; refuses when all of them together are too many, or came too slowly.

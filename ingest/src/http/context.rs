@@ -3,7 +3,7 @@
 use crate::connection::state::ConnectionState;
 use crate::core::Core;
 use crate::metrics::Stage;
-use crate::offload::{OffloadFailed, OffloadSlot};
+use crate::offload::{OffloadFailed, OffloadSlot, OffloadWork};
 use crate::request::head::RequestHead;
 use crate::request::route::Route;
 use crate::watermark::EpochGuard;
@@ -66,10 +66,10 @@ impl RequestContext<'_> {
 
     /// Waits for a thread of the offload pool. Meanwhile the watermark passes: there are no rows
     /// yet.
-    pub async fn acquire_offload(&self, is_key_known: bool) -> Result<OffloadSlot, ApiError> {
+    pub async fn acquire_offload(&self, work: OffloadWork) -> Result<OffloadSlot, ApiError> {
         self.release_epoch();
         let pool = Arc::clone(&self.core.process.offload_pool);
-        let offload = OffloadSlot::acquire(pool, is_key_known).await;
+        let offload = OffloadSlot::acquire(pool, work).await;
         offload.map_err(|OffloadFailed| self.core.admission.overloaded())
     }
 }

@@ -3,7 +3,7 @@
 use super::body::is_blank;
 use super::context::RequestContext;
 use super::report::stores;
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use crate::core::Core;
 use crate::keys::Keys;
 use crate::metrics::Stage;
@@ -49,7 +49,7 @@ pub async fn parse(
     loop {
         let mut find = |key: &str| {
             let lookup = lookups.find(keys, key);
-            request.conn.note_project(key);
+            request.conn.note_project(key, lookup);
             unnoted = first_events(key, lookup);
             lookup
         };
@@ -100,8 +100,8 @@ async fn parse_offloaded(
         (offload, (work, result)) = offload.run(move || work.run()).await.map_err(failed)?;
         request.took(Stage::Parse, started);
         if let Some(parsed) = work.lookups.after(core, result).await? {
-            if let Some((key, _)) = &work.asked {
-                request.conn.note_project(key);
+            if let Some((key, lookup)) = &work.asked {
+                request.conn.note_project(key, *lookup);
             }
             let parsed = match stores(&parsed) {
                 true => restamp(request, parsed, offload).await?,

@@ -14,15 +14,16 @@
 
 use super::body::{declared_bytes, gather, is_blank};
 use super::context::RequestContext;
-use super::decode::{DecodedPayload, EncodedPayload, PayloadKind, decode};
+use super::decode::{DecodedPayload, EncodedPayload, PayloadKind, decode, known_flow};
 use crate::admission::budget::Share;
-use crate::admission::fair_queue::{Cost, Flow, Permit};
-use crate::admission::project_hint::{is_known, key_at_start, names_known_project};
+use crate::admission::fair_queue::{Cost, Permit};
+use crate::admission::project_hint::{is_known, key_at_start, keys_of_large_body};
 use crate::core::Core;
 use crate::metrics::Stage;
-use crate::offload::OffloadSlot;
+use crate::offload::{OffloadSlot, OffloadWork};
 use crate::request::query::Query;
 use crate::request::route::Route;
+use crate::scheduling::flow::Flow;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
@@ -95,7 +96,7 @@ pub async fn read(
 
     let started = request.now();
     let encoded = format.encoded(core, query, sent);
-    let decoded = decode(request, encoded, key, share).await?;
+    let decoded = decode(request, encoded, lane, key, share).await?;
     let DecodedPayload {
         json,
         share,
@@ -108,7 +109,7 @@ pub async fn read(
     if json.len() <= ON_CORE_BYTES_MAX && is_blank(&json) {
         return Err(BodyDecoder::empty_body());
     }
-    let offload = offload_for_parsing(request, key, &json, offload).await?;
+    let offload = offload_for_parsing(request, hint, &json, offload).await?;
     Ok(Payload {
         json,
         share,
@@ -172,18 +173,30 @@ async fn take_turn(
 /// decoded it.
 async fn offload_for_parsing(
     request: &RequestContext<'_>,
-    key: Option<&str>,
+    hint: HeadHint<'_>,
     json: &[u8],
     decoded_on: Option<OffloadSlot>,
 ) -> Result<Option<OffloadSlot>, ApiError> {
     if !takes_long(json) {
         return Ok(None);
     }
-    let is_known = names_known_project(&request.core.process.deps.keys, key, json);
+    let named = keys_of_large_body(hint.key, json);
     let Some(mut offload) = decoded_on else {
-        return request.acquire_offload(is_known).await.map(Some);
+        // The catalog is asked if need be: the key of a project that sends one such body a minute
+        // is not in the cache. Errors are the parser's to report.
+        request.release_epoch();
+        let flow = known_flow(request.core, &named).await;
+        let flow = flow.unwrap_or(Flow::UNKNOWN);
+        let work = OffloadWork {
+            lane: hint.lane,
+            flow,
+            bytes: json.len(),
+        };
+        return request.acquire_offload(work).await.map(Some);
     };
-    if is_known {
+    // The catalog is not asked, as this one holds a thread.
+    let keys = &request.core.process.deps.keys;
+    if named.iter().any(|key| is_known(keys, key.as_bytes())) {
         offload.mark_project_known();
     }
     Ok(Some(offload))

@@ -4,8 +4,8 @@
 //! so the node holds what it was leased less what is counted and what went back.
 
 use super::project::Project;
+use super::quotas::{LeaseDecision, LeaseReport};
 use super::refusal::CatalogDecision;
-use millrace_catalog::{LeaseDecision, LeaseReport};
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -8,7 +8,7 @@
 //!
 //! | Part | Kept by |
 //! |---|---|
-//! | volume, rate and leases of each project | `historical_migrations` of the catalog, under a lock |
+//! | volume, rate and leases of each project | rows of the catalog, under a lock (`quotas`) |
 //! | tokens of this node, and events imported | [`millrace_pipeline::ImportTokens`] |
 //! | requests that wait | the lock of the project's lease, where they queue up |
 //!
@@ -19,6 +19,7 @@
 
 mod lease;
 mod project;
+mod quotas;
 mod refusal;
 mod renewer;
 

@@ -1,6 +1,6 @@
 //! Refusals of imports, as they follow from the catalog's last decision on a project.
 
-use millrace_catalog::LeaseDecision;
+use super::quotas::LeaseDecision;
 use std::time::{Duration, Instant};
 
 /// Time in which other nodes use or give back what they hold, in seconds.

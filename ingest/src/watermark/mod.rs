@@ -16,8 +16,8 @@
 //!
 //! Rows of older months gather for seconds before they are shipped. Persons need not wait for them:
 //! a second watermark, of *person updates*, advances by the same times once all updates below those
-//! ends are shipped (`Pipeline::wait_until_updates_shipped`). It is never behind W, and
-//! `min_created_at` is below neither.
+//! ends are shipped (`Pipeline::wait_until_updates_shipped`, which has them sent at once: that is
+//! one insert for each time). It is never behind W, and `min_created_at` is below neither.
 //!
 //! So W stands still while ClickHouse is unreachable, and no waiting is ever for a guessed time. W
 //! waits for a body that comes slowly or not at all for [`HttpLimits::body_hold`], for a commit as
@@ -42,7 +42,7 @@ mod node_watermarks;
 mod request_epochs;
 
 #[cfg(test)]
-mod model;
+mod node_model;
 #[cfg(test)]
 mod threads;
 

@@ -3,16 +3,18 @@
 use crate::client::{Client, TestResponse};
 use crate::rows::{Stored, read_rows};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{
-    Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration,
-    HistoricalMigrations, NewProject, Organizations, ProjectId, Projects, features,
-};
+use millrace_catalog::{Actor, Catalog, HistoricalMigration, ProjectId, features};
 use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::{self, NodeWatermarks, RequestEpochs};
 use millrace_ingest::{
     Deps, ImportQuota, Readiness, RunningImportQuota, Server, ServerConfig, StartError,
 };
 use millrace_log::LogHandle;
+use millrace_organizations::testing::set_features;
+use millrace_organizations::{
+    Bootstrap, BootstrapOptions, HistoricalGrant, HistoricalMigrations, NewProject, Organizations,
+    Projects, bootstrap,
+};
 use millrace_pipeline::{Ack, LaneOutput, Pipeline, PipelineOptions, Running};
 use millrace_rows::{Clock, Micros, TestClock};
 use std::net::SocketAddr;
@@ -255,8 +257,7 @@ impl TestEnv {
             (vec![], feature)
         };
         let (catalog, operator) = (&self.catalog, Actor::command_line());
-        let switched =
-            Organizations::new(catalog).set_features(&operator, self.organization_id, &on, &off);
+        let switched = set_features(catalog, &operator, self.organization_id, &on, &off);
         catalog.runtime().block_on(switched).unwrap();
     }
 
@@ -383,7 +384,7 @@ async fn catalog(database: &str, clock: Arc<dyn Clock>) -> (Catalog, Bootstrap) 
         project_key: Some(KEY.to_owned()),
         ..BootstrapOptions::default()
     };
-    let made = catalog.bootstrap(project).await.unwrap().unwrap();
+    let made = bootstrap(&catalog, project).await.unwrap().unwrap();
     let mut other = NewProject::named("Another");
     other.key = Some(OTHER_KEY.to_owned());
     let (system, organization) = (Actor::system(), made.organization_id);

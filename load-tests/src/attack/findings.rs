@@ -21,7 +21,7 @@ pub(super) type Outcomes = BTreeMap<String, BTreeMap<String, u64>>;
 pub(super) struct Findings {
     outcomes: Mutex<Outcomes>,
     times: Mutex<BTreeMap<String, OperationTimes>>,
-    wrongs: Mutex<Wrongs>,
+    wrongs: Mutex<Violations>,
 }
 
 /// Response times of one operation.
@@ -45,7 +45,7 @@ impl fmt::Display for OperationTimes {
 
 /// Violations: outcomes that must not happen.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wrongs {
+pub(super) struct Violations {
     /// Number of violations.
     pub(super) count: u64,
     /// The first violations, in words.
@@ -115,7 +115,7 @@ impl Findings {
     }
 
     /// Operations, slowest response first.
-    pub(super) fn dearest(&self) -> Vec<(String, OperationTimes)> {
+    pub(super) fn slowest_operations(&self) -> Vec<(String, OperationTimes)> {
         let mut all: Vec<_> = lock(&self.times).clone().into_iter().collect();
         all.sort_by(|(_, one), (_, other)| other.max_ms.total_cmp(&one.max_ms));
         all
@@ -136,7 +136,7 @@ impl Findings {
     }
 
     /// Violations so far.
-    pub(super) fn wrongs(&self) -> Wrongs {
+    pub(super) fn wrongs(&self) -> Violations {
         lock(&self.wrongs).clone()
     }
 }
@@ -202,10 +202,10 @@ mod tests {
         for (operation, ms) in [("a", 1), ("b", 30), ("b", 10), ("c", 20)] {
             findings.record_time(operation, Duration::from_millis(ms));
         }
-        let dearest = findings.dearest();
-        let names: Vec<_> = dearest.iter().map(|(name, _)| name.as_str()).collect();
+        let slowest = findings.slowest_operations();
+        let names: Vec<_> = slowest.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["b", "c", "a"]);
-        let (_, took) = &dearest[0];
+        let (_, took) = &slowest[0];
         assert_eq!((took.count, took.all_ms, took.max_ms), (2, 40.0, 30.0));
     }
 }

@@ -35,7 +35,7 @@ mod tenants;
 mod watch;
 
 pub use bounds::Bound;
-pub use cost_search::DearBody;
+pub use cost_search::CostlyBody;
 pub use findings::OperationTimes;
 pub use good_tenant::load::{Latency, PhaseReport};
 pub use hostile::task_names;
@@ -116,7 +116,7 @@ fn attack_in(
         ran
     })?;
     watch.close();
-    report.dearest_bodies = context.dearest_bodies()?;
+    report.costliest_bodies = context.costliest_bodies()?;
     outputs::check(&subject, &tenants, &findings)?;
     report.verification = Some(run.verification()?);
     run.fill(&mut report);

@@ -47,10 +47,10 @@ pub(super) fn check(subject: &Subject, tenants: &Tenants, findings: &Findings) -
         let words = [one, other, "--organization", organization];
         command(subject, &words, findings)?;
     }
-    look("the log", &subject.stderr_text(), findings);
+    check_text("the log", &subject.stderr_text(), findings);
     let read = || metrics::read(&subject.credentials.health_url);
     match until_judged(read, Result::is_ok) {
-        Ok(text) => look("the metrics", &text, findings),
+        Ok(text) => check_text("the metrics", &text, findings),
         Err(error) => findings.wrong(format!("no metrics in the end: {error}")),
     }
     activity(tenants, findings)
@@ -78,7 +78,7 @@ fn command(subject: &Subject, words: &[&str], findings: &Findings) -> Result<()>
     }
     for printed in [&output.stdout, &output.stderr] {
         let text = String::from_utf8_lossy(printed);
-        look(&format!("`{name}`"), &text, findings);
+        check_text(&format!("`{name}`"), &text, findings);
     }
     Ok(())
 }
@@ -101,7 +101,8 @@ fn activity(tenants: &Tenants, findings: &Findings) -> Result<()> {
     Ok(())
 }
 
-fn look(what: &str, text: &str, findings: &Findings) {
+/// Checks that a text shows no control characters and no forged lines.
+fn check_text(what: &str, text: &str, findings: &Findings) {
     let raw = text.lines().find(|line| line.contains(is_hostile));
     if let Some(line) = raw {
         let line = line.escape_debug();
@@ -137,7 +138,7 @@ mod tests {
             (HOSTILE_TEXT, 2),
         ] {
             let findings = Findings::default();
-            look("it", text, &findings);
+            check_text("it", text, &findings);
             assert_eq!(findings.wrongs().count, wrongs, "{text:?}");
         }
     }

@@ -7,7 +7,7 @@
 
 use super::findings::Findings;
 use super::good_tenant::GoodTenant;
-use super::hostile::{AttackContext, Round};
+use super::hostile::{AttackContext, AttackRound};
 use super::options::Options;
 use super::phase::{CurrentPhase, PhaseKind};
 use super::report::{Memory, Report};
@@ -105,7 +105,7 @@ impl Run<'_> {
 
     fn phase(&self, report: &mut Report, kind: PhaseKind, round: u32) -> Result<()> {
         self.current_phase.set(kind);
-        let round = Round {
+        let round = AttackRound {
             number: round,
             duration: match kind {
                 PhaseKind::Attack => self.options.attack,

@@ -73,7 +73,7 @@ impl Tenant {
     }
 
     /// Creates one record of each kind, for the other tenant to ask for.
-    fn furnish(&self) -> Result<()> {
+    fn create_records(&self) -> Result<()> {
         let runtime = current_thread_runtime()?;
         for (path, body) in [
             ("roles/", json!({"name": "Readers"})),
@@ -163,7 +163,7 @@ impl Tenants {
         let joined = current_thread_runtime()?.block_on(api.call("POST", &path, "", &names));
         let key = text(&joined.json(), "/personal_api_key");
         let key = key.with_context(|| format!("the invitation was not accepted: {joined:?}"))?;
-        good.furnish()?;
+        good.create_records()?;
         Ok(Self {
             good,
             hostile: Tenant::new(api, &key)?,

@@ -4,13 +4,12 @@ use crate::condition_locks::{ConditionLocks, ConditionOutcome};
 use crate::connect::{Connected, IfMissing, connect};
 use crate::database_clock::database_now;
 use crate::entities::catalog_versions;
-use crate::error::{CatalogError, ChangeError};
+use crate::error::CatalogError;
 use crate::limits::CatalogLimits;
 use crate::location::CatalogLocation;
 #[cfg(feature = "testing")]
 use crate::migrations::migrate_before;
 use crate::migrations::{is_made, migrate};
-use crate::plugins::SourceParser;
 #[cfg(feature = "testing")]
 use crate::testing::StatementCount;
 use crate::time::UtcTime;
@@ -61,10 +60,8 @@ pub struct Catalog {
     follows_own_clock: bool,
     /// Runtime of the pool's sockets and timers, which die with it.
     runtime: Handle,
-    /// Parser of plugins' sources; `None`: this process reads none.
-    source_parser: Option<Arc<dyn SourceParser>>,
     /// Limits of each organization.
-    pub(crate) limits: CatalogLimits,
+    limits: CatalogLimits,
 }
 
 impl fmt::Debug for Catalog {
@@ -148,16 +145,8 @@ impl Catalog {
             clock,
             follows_own_clock: false,
             runtime: Handle::current(),
-            source_parser: None,
             limits: CatalogLimits::default(),
         }
-    }
-
-    /// Adds a parser of plugins' sources.
-    #[must_use]
-    pub fn with_source_parser(mut self, parser: Arc<dyn SourceParser>) -> Self {
-        self.source_parser = Some(parser);
-        self
     }
 
     /// Replaces the limits of organizations.
@@ -167,10 +156,10 @@ impl Catalog {
         self
     }
 
-    pub(crate) fn source_parser(&self) -> Result<&dyn SourceParser, ChangeError> {
-        let parser = self.source_parser.as_deref();
-        let reason = || "this process reads no sources of plugins".to_owned();
-        parser.ok_or_else(|| ChangeError::Unavailable(reason()))
+    /// Limits of organizations, as the operator sets them.
+    #[must_use]
+    pub const fn limits(&self) -> &CatalogLimits {
+        &self.limits
     }
 
     /// Writes an old catalog into an empty database and applies the steps before one.
@@ -254,6 +243,18 @@ impl Catalog {
         (counted, count)
     }
 
+    /// Connections for statements that only read.
+    #[must_use]
+    pub const fn reader(&self) -> &DatabaseConnection {
+        &self.db
+    }
+
+    /// Connection for single statements that write; for several, see [`Catalog::begin`].
+    #[must_use]
+    pub const fn writer(&self) -> &DatabaseConnection {
+        &self.writer
+    }
+
     /// Runtime that opened the catalog and drives its connections. Other runtimes spawn their calls
     /// there.
     #[must_use]
@@ -289,7 +290,11 @@ impl Catalog {
     }
 
     /// Increments the counter of [`Catalog::keys_version`], in the transaction of the change.
-    pub(crate) async fn keys_changed(&self, within: &DatabaseTransaction) -> Result<(), DbErr> {
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn keys_changed(&self, within: &DatabaseTransaction) -> Result<(), DbErr> {
         let version = catalog_versions::Column::Version;
         catalog_versions::Entity::update_many()
             .col_expr(version, Expr::col(version).add(1))
@@ -299,19 +304,27 @@ impl Catalog {
             .map(drop)
     }
 
-    pub(crate) fn now(&self) -> UtcTime {
+    /// Time by the clock of this process.
+    #[must_use]
+    pub fn now(&self) -> UtcTime {
         self.clock.now().into()
     }
 
     /// Time by the database's clock, in microseconds since 1970, the same for all processes.
-    pub(crate) async fn shared_now<C: ConnectionTrait>(&self, db: &C) -> Result<i64, DbErr> {
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn shared_now<C: ConnectionTrait>(&self, db: &C) -> Result<i64, DbErr> {
         if self.follows_own_clock {
             return Ok(self.now().0);
         }
         database_now(db).await
     }
 
-    pub(crate) fn error(&self, error: &DbErr) -> CatalogError {
+    /// Converts an error of the database to one that names the catalog.
+    #[must_use]
+    pub fn error(&self, error: &DbErr) -> CatalogError {
         self.location.error(error)
     }
 }

@@ -5,12 +5,13 @@ use sea_orm::{ConnectionTrait, DbBackend, DbErr};
 use std::time::Duration;
 
 /// Duration in microseconds.
-pub(crate) fn micros(time: Duration) -> i64 {
+#[must_use]
+pub fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// SQL expression for the database's clock, in microseconds since 1970.
-pub(crate) fn clock<C: ConnectionTrait>(db: &C) -> Expr {
+pub fn clock<C: ConnectionTrait>(db: &C) -> Expr {
     // As a subquery, the clock is read once and not for every row.
     Expr::cust(match db.get_database_backend() {
         DbBackend::Postgres => {
@@ -21,7 +22,11 @@ pub(crate) fn clock<C: ConnectionTrait>(db: &C) -> Expr {
 }
 
 /// Reads the database's clock, in microseconds since 1970.
-pub(crate) async fn database_now<C: ConnectionTrait>(db: &C) -> Result<i64, DbErr> {
+///
+/// # Errors
+///
+/// Any database error.
+pub async fn database_now<C: ConnectionTrait>(db: &C) -> Result<i64, DbErr> {
     let mut query = Query::select();
     query.expr_as(clock(db), "now");
     let row = db.query_one(&query).await?;

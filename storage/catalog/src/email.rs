@@ -24,16 +24,17 @@ pub fn email_key(text: &str) -> String {
 
 /// Address that mail could be sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Email {
+pub struct Email {
     /// Address for mails, with the case of the part before the `@`.
-    pub(crate) mailbox: String,
+    pub mailbox: String,
     /// Address in lower case, by which its owner is identified.
-    pub(crate) key: String,
+    pub key: String,
 }
 
 impl Email {
     /// Parses an address; `None` if it is plainly none. Only a mail can prove it.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let (local, domain) = text.trim().rsplit_once('@')?;
         // Names that DNS refuses, such as those with underscores, may exist in a private network.
         let domain = Uts46::new().to_ascii(
@@ -50,7 +51,8 @@ impl Email {
 
     /// Key by which the owner of an address is identified. A text that is no address is normalised
     /// as it was before addresses had one form.
-    pub(crate) fn key_of(text: &str) -> String {
+    #[must_use]
+    pub fn key_of(text: &str) -> String {
         let parsed = Self::parse(text).map(|email| email.key);
         parsed.unwrap_or_else(|| text.trim().to_lowercase())
     }

@@ -225,7 +225,8 @@ pub struct Violation {
 
 impl ChangeError {
     /// Error about a rule that the value of `field` breaks.
-    pub(crate) fn invalid(
+    #[must_use]
+    pub fn invalid(
         field: impl Into<Option<&'static str>>,
         code: &'static str,
         detail: impl Into<String>,
@@ -238,12 +239,14 @@ impl ChangeError {
     }
 
     /// Refusal of an action that the caller may not take.
-    pub(crate) fn forbidden(detail: impl Into<Cow<'static, str>>) -> Self {
+    #[must_use]
+    pub fn forbidden(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::Forbidden(detail.into())
     }
 
     /// Error for a name that nothing has.
-    pub(crate) fn not_found(what: &'static str, name: &dyn fmt::Display) -> Self {
+    #[must_use]
+    pub fn not_found(what: &'static str, name: &dyn fmt::Display) -> Self {
         let name = name.to_string();
         Self::NotFound { what, name }
     }
@@ -285,7 +288,8 @@ impl From<getrandom::Error> for ChangeError {
 }
 
 /// Returns true if a unique index refused a row.
-pub(crate) fn is_duplicate(error: &DbErr) -> bool {
+#[must_use]
+pub fn is_duplicate(error: &DbErr) -> bool {
     matches!(
         error.sql_err(),
         Some(sea_orm::SqlErr::UniqueConstraintViolation(_))

@@ -124,7 +124,11 @@ impl organizations::Model {
     }
 
     /// Refuses an organization that may not use a feature.
-    pub(crate) fn must_have(&self, feature: Feature) -> Result<(), ChangeError> {
+    ///
+    /// # Errors
+    ///
+    /// An operator took the feature away.
+    pub fn must_have(&self, feature: Feature) -> Result<(), ChangeError> {
         if self.has_feature(feature) {
             Ok(())
         } else {

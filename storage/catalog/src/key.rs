@@ -230,12 +230,14 @@ fn base62_digit(value: u32) -> char {
 }
 
 /// Returns true if `kept` is the hash of a secret, in constant time.
-pub(crate) fn is_hash_of(secret: &[u8], kept: &str) -> bool {
+#[must_use]
+pub fn is_hash_of(secret: &[u8], kept: &str) -> bool {
     sha256_hex(secret).as_bytes().ct_eq(kept.as_bytes()).into()
 }
 
 /// Hashes bytes with SHA-256, in lower-case hex.
-pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+#[must_use]
+pub fn sha256_hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     let digest = Sha256::digest(bytes);
     digest

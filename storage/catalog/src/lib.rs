@@ -1,37 +1,33 @@
-//! Catalog of organizations, projects, users and keys, in SQLite or PostgreSQL.
+//! Catalog of organizations, projects, users and keys, in SQLite or PostgreSQL: the tables, and
+//! what the crates need that own their records.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `catalog` | [`Catalog`]: open, migrate, close; the change counter |
 //! | `connect` | connection pools from a URL; durability settings of SQLite |
 //! | `actor`, `activity` | author of a change; the log of all changes |
-//! | `bootstrap` | the first organization, project, owner and keys |
-//! | `idempotency` | idempotency keys: a request is executed once, however often it is sent |
-//! | `plugins` | the five families of plugins, their source, their use |
-//! | `proxy_records` | customers' domains that point to this installation |
-//! | `batch_exports` | batch exports: destinations, schedules, runs and their outcomes |
-//! | `secrets` | encryption of secrets that must be read back; no I/O |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
-//! | `persons` | persons and groups, and how events change them |
-//! | `historical_migrations` | imports: requests, decisions, quota |
+//! | `project_keys` | project keys, with which events are posted |
+//! | [`email`] | addresses in one form; no I/O |
+//! | `person_watermark` | the time up to which persons are known |
 //! | [`leases`] | leases of work that one process does at a time |
-//! | `cleanup` | rows of deleted projects, organizations, batch exports and plugins; old rows |
-//! | `invites` | sending and accepting invites |
-//! | `domains` | e-mail domains: claims, proofs, login rules |
-//! | `roles` | named groups of members |
-//! | `organizations`, `members`, `users`, `projects`, `personal_keys` | operations on each |
+//! | [`cleanup`] | rows of deleted projects, organizations, batch exports and plugins; old rows |
 //! | [`bounded_json`] | JSON from outside, read within bounds; no I/O |
 //! | `stored_json` | free-form JSON of rows |
 //! | [`key`] | format of keys; no I/O |
 //! | `scopes`, `level`, `features` | permissions of keys, members and organizations; no I/O |
 //! | `limits` | limits of what an organization or a user may have |
 //! | `condition`, `condition_locks` | preconditions of changes, checked under the locks of the change |
-//! | `transaction` | begin, checks and end of a writing transaction |
-//! | `entities`, `migrations` | the tables and their history |
+//! | [`transaction`] | begin, checks and end of a writing transaction |
+//! | [`entities`], `migrations` | the tables and their history |
+//! | [`database_clock`] | the clock that all processes share |
+//! | [`default_project`] | project of a new resource that names none |
+//! | [`names`], [`page`], [`random`] | texts of people, pages of lists, random texts |
+//! | `patch` | [`Patch`], a field of a change that may be left out |
 //! | `location` | location of the database, and classification of its errors |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for the caller |
 //!
-//! Operations on a resource are methods of a handle that borrows the catalog, as [`Roles`].
+//! Operations on a resource are methods of a handle that borrows the catalog, as [`Nodes`].
 //!
 //! Invariants:
 //!
@@ -49,69 +45,44 @@
 
 mod activity;
 mod actor;
-mod batch_exports;
-mod bootstrap;
 pub mod bounded_json;
 mod catalog;
-mod cleanup;
+pub mod cleanup;
 mod condition;
 mod condition_locks;
 mod connect;
-mod database_clock;
-mod domains;
-mod email;
-mod entities;
+pub mod database_clock;
+pub mod default_project;
+pub mod email;
+pub mod entities;
 mod error;
 pub mod features;
-mod historical_migrations;
-mod idempotency;
 mod ingest_nodes;
-mod invites;
 pub mod key;
 pub mod leases;
 mod level;
 pub mod limits;
 mod location;
-mod members;
 mod migrations;
-mod names;
-mod organizations;
-mod page;
-mod personal_keys;
-mod persons;
-mod plugins;
-mod projects;
-mod proxy_records;
-mod random;
-mod roles;
+pub mod names;
+pub mod page;
+mod patch;
+mod person_watermark;
+mod project_keys;
+pub mod random;
 mod scopes;
-mod secrets;
 mod stale_sessions;
 mod stored_json;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
-mod transaction;
-mod users;
+pub mod transaction;
 
 pub use self::time::UtcTime;
-pub use activity::{
-    Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityLog, ActivityScope,
-};
+pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityScope, AuditChange};
 pub use actor::Actor;
-pub use batch_exports::{
-    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillRoundRobin, Backfills, BatchExportChange,
-    BatchExportView, BatchExports, CheckedDestination, ClaimedRun, DestinationChange,
-    DestinationField, DestinationLimits, DestinationSpec, ExportInterval, ExportLogFilter,
-    ExportLogs, ExportPlace, ExportPlanner, ExportRuns, ExportWriter, FILE_FORMATS, FieldKind,
-    FieldNeed, IntervalError, NeededWhen, NewBatchExport, NewExportLog, NewRun, OpenBackfill,
-    PrunedRuns, RunCursor, RunFilter, RunOrder, RunOutcome, RunProgress, RunRoundRobin, Sample,
-    TAKE_BACK_MAX, UnknownExportValue, Unpaused,
-};
-pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
 pub use condition_locks::{ConditionLocks, ConditionOutcome};
-pub use domains::{DomainChange, Domains, NewDomain, SSO_ENFORCEMENTS};
 pub use email::email_key;
 pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::batch_export_backfills::Model as BatchExportBackfill;
@@ -134,52 +105,29 @@ pub use entities::proxy_records::{Model as ProxyRecord, ProxyStatus};
 pub use entities::role_memberships::Model as RoleMembership;
 pub use entities::roles::{FlagsAccess, Model as Role};
 pub use entities::users::Model as User;
-pub use error::{CatalogError, ChangeError, Violation};
+pub use error::{CatalogError, ChangeError, Violation, is_duplicate};
 pub use features::{FEATURES, Feature};
-pub use historical_migrations::{
-    HistoricalDecision, HistoricalGrant, HistoricalMigrations, ImportQuotas, LeaseDecision,
-    LeaseReport, NewHistoricalMigration,
-};
-pub use idempotency::{
-    IdempotencyClaim, IdempotencyKeys, ResponseOwners, ResponsesFull, StoredResponse,
-};
 pub use ingest_nodes::{
     NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Nodes, Published, RegisterError, Watermarks,
 };
-pub use invites::{Invite, InviteToken, Invites, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;
 pub use limits::CatalogLimits;
-pub use members::{Member, Members};
 pub use millrace_rows::ProjectId;
 
-/// Escaping of foreign texts before people are shown them.
+/// Escaping of foreign texts before people are shown them, and which texts may have controls.
 pub mod text {
     pub use millrace_rows::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
+
+    /// Value of the schema extension `x-text` for texts that may have line ends and tabs.
+    pub const LINES: &str = "lines";
+    /// Value of the schema extension `x-text` for texts that may have all characters, which their
+    /// consumer interprets.
+    pub const ANY: &str = "any";
 }
 pub use cleanup::Cleanup;
-pub use organizations::{
-    Access, MemberOrganization, NewOrganization, OrganizationChange, Organizations,
-};
 pub use page::{Page, PageRequest};
-pub use personal_keys::{
-    Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange, PersonalKeys,
-};
-pub use persons::{
-    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, Growth, GrowthLimits,
-    LimitedProject, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, RefusedMerge,
-    UpdatePosition, UpdateStats,
-};
-pub use plugins::{
-    FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,
-    PluginFamily, PluginFields, PluginFiles, PluginRelease, PluginUse, PluginView, PluginWriter,
-    Plugins, SourceParseError, SourceParser, source_bytes,
-};
-pub use projects::{
-    NewProject, ProjectChange, ProjectKey, ProjectKeyChanges, ProjectKeys, Projects,
-};
-pub use proxy_records::{ProxyRecordView, ProxyRecords};
-pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};
+pub use patch::Patch;
+pub use person_watermark::PersonWatermark;
+pub use project_keys::{ProjectKey, ProjectKeys};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};
-pub use secrets::{SecretError, SecretKey};
 pub use stored_json::StoredJson;
-pub use users::{NewUser, Users};

@@ -58,12 +58,11 @@ impl Default for CatalogLimits {
 }
 
 /// Refuses one more item than a fixed limit allows.
-pub(crate) fn must_have_fewer(
-    who: &str,
-    most: u64,
-    what: &str,
-    had: u64,
-) -> Result<(), ChangeError> {
+///
+/// # Errors
+///
+/// There are as many already.
+pub fn must_have_fewer(who: &str, most: u64, what: &str, had: u64) -> Result<(), ChangeError> {
     if had < most {
         return Ok(());
     }
@@ -72,7 +71,11 @@ pub(crate) fn must_have_fewer(
 }
 
 /// Refuses one more item than a setting of the server allows an organization.
-pub(crate) fn must_be_within_setting(
+///
+/// # Errors
+///
+/// There are as many already.
+pub fn must_be_within_setting(
     what: &str,
     setting: &str,
     had: u64,

@@ -6,7 +6,11 @@ use millrace_rows::is_control;
 
 /// Trims a name and checks that it has 1 to `chars_max` characters. `what` is for people, `field`
 /// for the API.
-pub(crate) fn checked_name(
+///
+/// # Errors
+///
+/// The name is empty, too long, or has control characters.
+pub fn checked_name(
     what: &'static str,
     field: &'static str,
     name: &str,
@@ -27,7 +31,11 @@ pub(crate) fn checked_name(
 }
 
 /// Trims a text and checks that it has at most `chars_max` characters; it may be empty.
-pub(crate) fn checked_text(
+///
+/// # Errors
+///
+/// The text is too long, or has control characters.
+pub fn checked_text(
     field: &'static str,
     text: &str,
     chars_max: usize,
@@ -42,7 +50,11 @@ pub(crate) fn checked_text(
 }
 
 /// Refuses a text with control characters.
-pub(crate) fn must_be_plain(field: &'static str, text: &str) -> Result<(), ChangeError> {
+///
+/// # Errors
+///
+/// The text has one.
+pub fn must_be_plain(field: &'static str, text: &str) -> Result<(), ChangeError> {
     let Some(found) = text.chars().find(|c| is_control(*c)) else {
         return Ok(());
     };

@@ -54,7 +54,7 @@ const DEFERRED_JOIN_PAGES: u64 = 64;
 ///
 /// Far from the start, only the identifiers of the page are read in the list's order, which an
 /// index that has them answers alone.
-pub(crate) fn part<E: EntityTrait>(
+pub fn part<E: EntityTrait>(
     in_order: Select<E>,
     id: impl ColumnTrait,
     page: PageRequest,

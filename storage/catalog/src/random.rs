@@ -7,14 +7,19 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 const BYTES: usize = 32;
 
 /// Generates 256 random bits as 43 characters that are safe in a URL.
-pub(crate) fn random_text() -> Result<String, getrandom::Error> {
+///
+/// # Errors
+///
+/// The system gives no random bytes.
+pub fn random_text() -> Result<String, getrandom::Error> {
     let mut random = [0_u8; BYTES];
     getrandom::fill(&mut random)?;
     Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
 /// Returns true if a text could have come from [`random_text`].
-pub(crate) fn is_random_text(text: &str) -> bool {
+#[must_use]
+pub fn is_random_text(text: &str) -> bool {
     let bytes = URL_SAFE_NO_PAD.decode(text);
     bytes.is_ok_and(|bytes| bytes.len() == BYTES)
 }

@@ -21,7 +21,7 @@ const STATEMENT_LIMITS: &str = "SET LOCAL lock_timeout = '3s'; SET LOCAL stateme
 
 /// Reason why a transaction was not committed.
 #[derive(Debug)]
-pub(crate) enum Abort {
+pub enum Abort {
     /// The database failed.
     Database(DbErr),
     /// A rule was broken.
@@ -56,7 +56,11 @@ impl Catalog {
     /// Begins a writing transaction. It begins even if its caller is cancelled, and is then rolled
     /// back: on PostgreSQL, sqlx forgets a transaction whose begin was not awaited, and the next
     /// user of the connection would write into it.
-    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, CatalogError> {
+    ///
+    /// # Errors
+    ///
+    /// Any database error, or the condition of the catalog does not hold.
+    pub async fn begin(&self) -> Result<DatabaseTransaction, CatalogError> {
         let writer = self.writer.clone();
         let beginning = self
             .runtime()
@@ -79,13 +83,21 @@ impl Catalog {
     /// Begins a writing transaction of exports or import quotas, whose statements PostgreSQL ends
     /// after a time: a row that somebody holds holds up one export or project, and no connection
     /// for ever. A transaction of SQLite waits for its begin alone, which has a time limit.
-    pub(crate) async fn begin_bounded(&self) -> Result<DatabaseTransaction, CatalogError> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Catalog::begin`].
+    pub async fn begin_bounded(&self) -> Result<DatabaseTransaction, CatalogError> {
         self.begin_with(STATEMENT_LIMITS).await
     }
 
     /// Begins a transaction like [`Catalog::begin_bounded`], which waits for locks as long as a
     /// statement may take: one that gave up would lose its place among those that wait.
-    pub(crate) async fn begin_queued(&self) -> Result<DatabaseTransaction, CatalogError> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Catalog::begin`].
+    pub async fn begin_queued(&self) -> Result<DatabaseTransaction, CatalogError> {
         self.begin_with(STATEMENT_LIMIT).await
     }
 
@@ -104,16 +116,22 @@ impl Catalog {
         }
     }
 
-    pub(crate) async fn commit(
-        &self,
-        transaction: DatabaseTransaction,
-    ) -> Result<(), CatalogError> {
+    /// Commits the transaction.
+    ///
+    /// # Errors
+    ///
+    /// Any database error; then it is unknown whether it was committed.
+    pub async fn commit(&self, transaction: DatabaseTransaction) -> Result<(), CatalogError> {
         let committed = transaction.commit().await;
         committed.map_err(|error| self.error(&error))
     }
 
     /// Commits the transaction after a success; rolls it back after an abort.
-    pub(crate) async fn finish<T>(
+    ///
+    /// # Errors
+    ///
+    /// The reason of the abort, or any database error.
+    pub async fn finish<T>(
         &self,
         transaction: DatabaseTransaction,
         outcome: Result<T, Abort>,
@@ -135,7 +153,8 @@ impl Catalog {
     }
 
     /// Converts an abort to the caller's error.
-    pub(crate) fn reason(&self, abort: Abort) -> ChangeError {
+    #[must_use]
+    pub fn reason(&self, abort: Abort) -> ChangeError {
         match abort {
             Abort::Database(error) => self.error(&error).into(),
             Abort::Rule(error) => error,
@@ -145,7 +164,7 @@ impl Catalog {
 
 /// Locks the rows of a query until the transaction ends: in PostgreSQL the rows; SQLite is locked
 /// whole from the start.
-pub(crate) fn locked<E: EntityTrait>(within: &DatabaseTransaction, query: Select<E>) -> Select<E> {
+pub fn locked<E: EntityTrait>(within: &DatabaseTransaction, query: Select<E>) -> Select<E> {
     if within.get_database_backend() == DbBackend::Postgres {
         query.lock_exclusive()
     } else {
@@ -154,10 +173,7 @@ pub(crate) fn locked<E: EntityTrait>(within: &DatabaseTransaction, query: Select
 }
 
 /// Locks the rows of a query like [`locked`], but only those that no other transaction has locked.
-pub(crate) fn locked_if_free<E: EntityTrait>(
-    within: &DatabaseTransaction,
-    query: Select<E>,
-) -> Select<E> {
+pub fn locked_if_free<E: EntityTrait>(within: &DatabaseTransaction, query: Select<E>) -> Select<E> {
     if within.get_database_backend() == DbBackend::Postgres {
         query.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
     } else {
@@ -167,7 +183,11 @@ pub(crate) fn locked_if_free<E: EntityTrait>(
 
 /// Reads and locks an organization. Changes of its members and resources are decided behind this
 /// lock, one after the other.
-pub(crate) async fn lock_organization(
+///
+/// # Errors
+///
+/// No such organization, or any database error.
+pub async fn lock_organization(
     within: &DatabaseTransaction,
     id: Uuid,
 ) -> Result<organizations::Model, Abort> {
@@ -178,7 +198,11 @@ pub(crate) async fn lock_organization(
 
 /// Level with which an actor acts in an organization at this moment: a user's own; the operator has
 /// the highest.
-pub(crate) async fn acting_level(
+///
+/// # Errors
+///
+/// The actor is no member, or any database error.
+pub async fn acting_level(
     within: &DatabaseTransaction,
     actor: &Actor,
     organization_id: Uuid,
@@ -197,7 +221,11 @@ pub(crate) async fn acting_level(
 
 /// Refuses an actor who may not write plugins and exports at this moment. Locks the organization,
 /// and returns it for checks of its features.
-pub(crate) async fn admit_to_pipelines(
+///
+/// # Errors
+///
+/// No such organization, the actor may not, or any database error.
+pub async fn admit_to_pipelines(
     within: &DatabaseTransaction,
     actor: &Actor,
     organization_id: Uuid,
@@ -213,7 +241,11 @@ pub(crate) async fn admit_to_pipelines(
 }
 
 /// Refuses an actor below this level.
-pub(crate) async fn must_act_as(
+///
+/// # Errors
+///
+/// The actor may not, or any database error.
+pub async fn must_act_as(
     within: &DatabaseTransaction,
     actor: &Actor,
     organization_id: Uuid,

@@ -20,7 +20,7 @@
 //! | `person_table` | [`PersonTable`]: tables of persons and groups |
 //! | `persons` | persons and groups as the catalog has them; views of them |
 //! | `retention` | drops person updates that were applied long ago |
-//! | `rejected`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
+//! | `rejected_events`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
 //! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
 //!
 //! Constraints:
@@ -50,7 +50,7 @@ mod purge;
 mod query_error;
 mod query_id;
 mod quorum;
-mod rejected;
+mod rejected_events;
 mod retention;
 mod schema;
 mod select;
@@ -72,7 +72,7 @@ pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
 pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};
-pub use rejected::{RejectedCount, RejectedEvent, RejectedFilter};
+pub use rejected_events::{RejectedCount, RejectedEvent, RejectedFilter};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{Settings, quoted_name, quoted_text};
 pub use tls::{Tls, TlsError};

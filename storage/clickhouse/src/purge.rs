@@ -3,7 +3,7 @@
 //! Deleting rewrites the parts that hold such rows. The server does that in the background and goes
 //! on after a restart, so it is started and then watched.
 
-use crate::rejected::RESENT;
+use crate::rejected_events::RESENT;
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, PersonTable, QueryError};
 use millrace_rows::{ProjectId, Table};

@@ -10,9 +10,9 @@ use crate::held_bytes::Reservation;
 /// Largest size a block's header may state, compressed or not; ClickHouse itself allows 1 GiB, its
 /// writers make 1 MiB.
 const BLOCK_BYTES_MAX: usize = 128 << 20;
-/// Memory of a reader that is in no budget: for both buffers, grown to twice the size of ordinary
-/// blocks.
-const BUFFERS_BYTES_FREE: usize = 5 << 20;
+/// Memory of a reader that needs no reservation: both buffers, each of at most twice the size of an
+/// ordinary block.
+const UNRESERVED_BYTES_MAX: usize = 5 << 20;
 
 /// Reads the decompressed content of consecutive blocks; each checksum is verified before any of
 /// its block's bytes are returned.
@@ -40,7 +40,7 @@ impl<R: Read> BlockReader<R> {
         }
     }
 
-    /// Loads the next block into `raw`. Returns false at a clean end, which is between two blocks.
+    /// Loads the next block into `raw`. Returns false if the source ended after a whole block.
     fn load(&mut self) -> io::Result<bool> {
         let mut bytes = [0; BLOCK_HEADER_BYTES];
         let got = read_full(&mut self.source, &mut bytes)?;
@@ -65,7 +65,7 @@ impl<R: Read> BlockReader<R> {
             ));
         };
         self.reserve(header.covered_bytes, header.uncompressed_bytes)?;
-        // Not more than was reserved, as buffers that grow as they are filled would take.
+        // Exact sizes: buffers that grow while they are filled would take more than was reserved.
         self.compressed.clear();
         self.compressed.reserve_exact(bytes.len() + data_bytes);
         self.compressed.extend_from_slice(&bytes);
@@ -86,12 +86,12 @@ impl<R: Read> BlockReader<R> {
     fn reserve(&mut self, size: usize, raw_size: usize) -> io::Result<()> {
         // Buffers stay as large as they were.
         let bytes = self.compressed.capacity().max(size) + self.raw.capacity().max(raw_size);
-        if bytes <= BUFFERS_BYTES_FREE || self.reservation.reserve(bytes) {
+        if bytes <= UNRESERVED_BYTES_MAX || self.reservation.reserve(bytes) {
             return Ok(());
         }
         Err(failure(
             241,
-            "Memory limit exceeded: large compressed blocks of others take all there is; send blocks of 1 MiB",
+            "Memory limit exceeded: large compressed blocks of other requests use the whole budget; send blocks of 1 MiB",
             "MEMORY_LIMIT_EXCEEDED",
         ))
     }

@@ -10,7 +10,7 @@
 //! | `table` | [`Table`]: names, column lists |
 //! | `key` | [`RowKey`]: the key by which a stored row is found again |
 //! | `batch` | [`Batch`]: one request's rows, on their way from the parser to the log |
-//! | `event`, `rejected`, `person` | the rows, and their encoding |
+//! | `event`, `rejected_row`, `person` | the rows, and their encoding |
 //! | `restamp` | another time of receipt for encoded rows |
 //! | `person_id` | the ids of persons that were never merged |
 //! | `rowbinary` | the primitive writers |
@@ -32,7 +32,7 @@ mod key;
 mod person;
 mod person_id;
 mod rare_log;
-mod rejected;
+mod rejected_row;
 mod restamp;
 pub mod rowbinary;
 mod shown;
@@ -50,6 +50,6 @@ pub use key::RowKey;
 pub use person::{PersonUpdateRow, UpdateKind};
 pub use person_id::{PERSON_NAMESPACE, person_id};
 pub use rare_log::RareLog;
-pub use rejected::RejectedRow;
+pub use rejected_row::RejectedRow;
 pub use shown::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
 pub use table::Table;

@@ -10,7 +10,9 @@ use super::no_op::NoOp;
 use super::postgres::{Postgres, TimeLimits};
 use super::warehouse::{Warehouse, WarehouseDeps};
 use crate::error::ExportError;
-use millrace_catalog::{BatchExport, DestinationType, SecretKey};
+use crate::records::secrets_of;
+use crate::secrets::SecretKey;
+use millrace_catalog::{BatchExport, DestinationType};
 use millrace_dial::{Guard, HttpSetupError};
 use millrace_rows::SystemClock;
 use std::path::PathBuf;
@@ -48,7 +50,7 @@ impl Destinations {
     /// A field is missing, or its secrets were sealed with a key that this process does not have
     /// (yet).
     pub fn open(&self, export: &BatchExport) -> Result<Box<dyn Destination>, ExportError> {
-        let secrets = export.secrets(&self.secret_key).map_err(|error| {
+        let secrets = secrets_of(export, &self.secret_key).map_err(|error| {
             tracing::warn!(%error, export_id = %export.id, "an export waits for its key");
             ExportError::waiting(
                 "The secrets of this destination were encrypted with a key that this server does \

@@ -4,11 +4,9 @@ use super::planner::PlanError;
 use super::source::RunSource;
 use super::state::Inner;
 use crate::error::ExportError;
+use crate::records::{BACKFILL_RUNS_AHEAD, Backfills, ExportInterval, ExportRuns, OpenBackfill};
 use crate::window::{RunScope, Window, WindowBy};
-use millrace_catalog::{
-    BACKFILL_RUNS_AHEAD, Backfills, BatchExport, ExportInterval, ExportRuns, OpenBackfill,
-    ProjectId, UtcTime,
-};
+use millrace_catalog::{BatchExport, ProjectId, UtcTime};
 use std::time::Duration;
 use uuid::Uuid;
 

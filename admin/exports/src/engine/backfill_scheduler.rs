@@ -14,9 +14,8 @@ use super::panics::caught;
 use super::planner::{PlanError, in_time};
 use super::state::Inner;
 use crate::error::ExportErrorKind;
-use millrace_catalog::{
-    BackfillRoundRobin, Backfills, CatalogError, IntervalError, Nodes, OpenBackfill, UtcTime,
-};
+use crate::records::{BackfillRoundRobin, Backfills, IntervalError, OpenBackfill};
+use millrace_catalog::{CatalogError, Nodes, UtcTime};
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -4,8 +4,9 @@
 use super::delivery::Progress;
 use super::planner::{PlanError, in_time};
 use super::state::Inner;
+use crate::records::{ClaimedRun, ExportRuns, RunOutcome, RunProgress};
 use backon::{ConstantBuilder, Retryable};
-use millrace_catalog::{ClaimedRun, ExportRuns, RunOutcome, RunProgress, RunStatus};
+use millrace_catalog::RunStatus;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

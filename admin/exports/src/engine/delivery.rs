@@ -7,10 +7,11 @@ use super::state::Inner;
 use crate::destination::warehouse::stage::DROP_TIMEOUT;
 use crate::destination::{Delivered, Delivery, Destination};
 use crate::error::{ExportError, ExportErrorKind};
-use crate::rows::Part;
+use crate::records::ClaimedRun;
+use crate::rows::WindowPart;
 use crate::window::RunScope;
 use bytes::Bytes;
-use millrace_catalog::{ClaimedRun, PersonStore};
+use millrace_catalog::PersonWatermark;
 use millrace_rows::counted;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -157,8 +158,8 @@ async fn until_persons_applied(inner: &Inner, scope: &RunScope) -> Result<(), Ex
     let known_from = scope.window.known_from();
     let until = Instant::now() + inner.options.persons_wait_max;
     while Instant::now() < until {
-        match PersonStore::new(&inner.catalog)
-            .watermark_of(scope.project_id)
+        match PersonWatermark::new(&inner.catalog)
+            .of(scope.project_id)
             .await
         {
             Ok(watermark) if watermark >= Some(known_from) => return Ok(()),
@@ -206,7 +207,7 @@ async fn copy(
     let mut copied = 0;
     let mut guard = PaceGuard::new(pace);
     for index in 0..count {
-        let part = Part { index, count };
+        let part = WindowPart { index, count };
         let mut reader = source.read(destination.form(), part)?;
         let mut stalled = Duration::ZERO;
         while let Some(bytes) = next_of(&mut reader, stalled).await? {

@@ -1,7 +1,8 @@
 //! Metrics of exports, for Prometheus.
 
+use crate::records::{BatchExports, ExportPlanner};
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
-use millrace_catalog::{BatchExports, Catalog, ExportPlanner, RunStatus};
+use millrace_catalog::{Catalog, RunStatus};
 use millrace_rows::RareLog;
 use std::convert::Infallible;
 use std::pin::pin;

@@ -48,7 +48,8 @@ pub use pace::MinimumPace;
 pub use runner::TAKE_BACK_TIMEOUT;
 pub use state::OpenDestination;
 
-use millrace_catalog::{Catalog, ExportPlanner, RunRoundRobin};
+use crate::records::{ExportPlanner, RunRoundRobin};
+use millrace_catalog::Catalog;
 use millrace_clickhouse::ClickHouse;
 use millrace_rows::RareLog;
 use options::PLAN_EVERY;

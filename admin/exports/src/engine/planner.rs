@@ -3,8 +3,9 @@
 use super::panics::Panicked;
 use super::state::Inner;
 use crate::error::ExportError;
+use crate::records::ExportPlanner;
 use crate::rows::WindowSearchError;
-use millrace_catalog::{CatalogError, ChangeError, ExportPlanner, Nodes};
+use millrace_catalog::{CatalogError, ChangeError, Nodes};
 use thiserror::Error;
 
 /// Reason that nothing was planned, or deleted.

@@ -4,7 +4,8 @@
 use super::leader::Leader;
 use super::planner::{PlanError, in_time};
 use super::state::Inner;
-use millrace_catalog::{CatalogError, ExportPlanner};
+use crate::records::ExportPlanner;
+use millrace_catalog::CatalogError;
 use std::convert::Infallible;
 use std::time::Duration;
 

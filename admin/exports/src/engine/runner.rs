@@ -10,10 +10,10 @@ use super::planner::in_time;
 use super::state::Inner;
 use crate::destination::Delivered;
 use crate::error::{ExportError, ExportErrorKind};
-use millrace_catalog::{
-    CatalogError, ClaimedRun, ExportInterval, ExportLogs, ExportRuns, LogLevel, NewExportLog,
-    RunOutcome, RunStatus, TAKE_BACK_MAX,
+use crate::records::{
+    ClaimedRun, ExportInterval, ExportLogs, ExportRuns, NewExportLog, RunOutcome, TAKE_BACK_MAX,
 };
+use millrace_catalog::{CatalogError, LogLevel, RunStatus};
 use millrace_rows::counted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

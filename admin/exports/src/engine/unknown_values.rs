@@ -4,7 +4,7 @@
 use super::leader::Leader;
 use super::planner::in_time;
 use super::state::Inner;
-use millrace_catalog::{BatchExports, UnknownExportValue};
+use crate::records::{BatchExports, UnknownExportValue};
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::time::Duration;

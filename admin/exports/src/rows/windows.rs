@@ -1,10 +1,11 @@
 //! Windows of a range that have rows.
 
-use super::{Part, Statement, WindowQuery, WindowSearchError, options};
+use super::{Statement, WindowPart, WindowQuery, WindowSearchError, options};
 use crate::error::ExportError;
 use crate::query::Source;
+use crate::records::ExportInterval;
 use crate::window::WindowBy;
-use millrace_catalog::{ExportInterval, UtcTime};
+use millrace_catalog::UtcTime;
 use millrace_clickhouse::ReadOptions;
 use std::time::Duration;
 use uuid::Uuid;
@@ -79,7 +80,7 @@ impl WindowQuery<'_> {
             (_, WindowBy::Timestamp { .. }) => "toUnixTimestamp64Micro(created_at)",
         };
         let (before, micros) = (-first_start(interval), interval.micros());
-        let rows = self.rows(Part::WHOLE)?;
+        let rows = self.rows(WindowPart::WHOLE)?;
         Ok(format!(
             "SELECT intDiv({column} + {before}, {micros}) AS number \
              FROM ({rows})"

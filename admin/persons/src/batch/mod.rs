@@ -4,17 +4,17 @@
 //! Where more is waiting than a round takes, each project with more than a tenth of a round
 //! waiting gets a place of its own. So do the largest projects of an organization with more than
 //! that in all of them together, beside other organizations. The others have half of a round
-//! first, and what they leave of it is shared by the backlogs, in turns of organizations, and of
-//! the backlogs of each. So an update waits for a few rounds at the most, however much another
-//! organization sends, in however many projects.
+//! first. When their changes are in ClickHouse, a part of the round that takes little time is
+//! shared by the backlogs, in turns of organizations, and of the backlogs of each. So an update
+//! waits for a few rounds at the most, however much another organization sends, in however many
+//! projects.
 
 mod shares;
 
 use crate::failure::Failure;
-use crate::reading::{self, Place, ProjectFilter, Range, Updates};
-use millrace_catalog::{
-    Catalog, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, ProjectId, UtcTime,
-};
+use crate::state::{PersonBacklog, PersonProgress, PersonStore, PersonUpdate};
+use crate::update_reader::{self, AppliedPosition, ProjectFilter, Range, Updates};
+use millrace_catalog::{Catalog, ProjectId, UtcTime};
 use millrace_clickhouse::ClickHouse;
 use shares::{OverShare, over_share, statements, turns};
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ const BACKLOGS_MAX: usize = 4_000;
 /// Updates of one source that stand together: if a transaction ends early, all sources had a share.
 const INTERLEAVED_UPDATES: usize = 500;
 
-/// Updates of a round, by source.
+/// Updates of a part of a round, by source: those of backlogs, or those of all other projects.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// Updates to apply; those of a project are in their order.
@@ -44,7 +44,7 @@ struct Source {
     is_cut: bool,
 }
 
-/// Outcome of choosing a round's updates.
+/// Outcome of choosing a round's updates of projects without a backlog.
 #[derive(Debug)]
 pub(crate) enum NextBatch {
     /// The updates are to be applied.
@@ -54,47 +54,51 @@ pub(crate) enum NextBatch {
     Defer(Vec<ProjectId>, Batch),
 }
 
-/// Reads updates for a round, up to a number of rows and of bytes.
-pub(crate) async fn next_batch(
+/// Reads updates of projects without a backlog, up to a number of rows and of bytes, and half of
+/// that while there are backlogs.
+pub(crate) async fn next_of_others(
     catalog: &Catalog,
     clickhouse: &ClickHouse,
     progress: &PersonProgress,
     before: UtcTime,
     (rows_max, bytes_max): (usize, usize),
 ) -> Result<NextBatch, Failure> {
-    let mut budget = (rows_max, bytes_max);
-    let mut sources = Vec::new();
-    if progress.passed < Some(before) {
-        let place = Place {
-            after: &progress.position,
-            // Only backlogs keep the place behind for long.
-            passed: progress.passed.filter(|_| !progress.backlogs.is_empty()),
-        };
-        let range = Range {
-            projects: ProjectFilter::AllBut(&progress.backlogs, place),
-            before,
-        };
-        let limits = if progress.backlogs.is_empty() {
-            budget
-        } else {
-            (budget.0.div_ceil(2), budget.1.div_ceil(2))
-        };
-        let others = reading::read(clickhouse, &range, limits).await?;
-        if others.is_cut {
-            let limits = (rows_max, bytes_max);
-            let over = projects_over_share(catalog, clickhouse, &range, &others, limits).await?;
-            let left = BACKLOGS_MAX.saturating_sub(progress.backlogs.len());
-            let project_ids = over.at_most(left);
-            if !project_ids.is_empty() {
-                return Ok(NextBatch::Defer(
-                    project_ids,
-                    Batch::of(vec![(None, others)]),
-                ));
-            }
-        }
-        spend(&mut budget, &others);
-        sources.push((None, others));
+    let position = AppliedPosition {
+        after: &progress.position,
+        // Only backlogs keep the position behind for long.
+        passed: progress.passed.filter(|_| !progress.backlogs.is_empty()),
+    };
+    let range = Range {
+        projects: ProjectFilter::AllBut(&progress.backlogs, position),
+        before,
+    };
+    let limits = if progress.backlogs.is_empty() {
+        (rows_max, bytes_max)
+    } else {
+        (rows_max.div_ceil(2), bytes_max.div_ceil(2))
+    };
+    let others = update_reader::read(clickhouse, &range, limits).await?;
+    let mut project_ids = Vec::new();
+    if others.is_cut {
+        let limits = (rows_max, bytes_max);
+        let over = projects_over_share(catalog, clickhouse, &range, &others, limits).await?;
+        project_ids = over.at_most(BACKLOGS_MAX.saturating_sub(progress.backlogs.len()));
     }
+    let batch = Batch::of(vec![(None, others)]);
+    Ok(match project_ids.is_empty() {
+        true => NextBatch::Ready(batch),
+        false => NextBatch::Defer(project_ids, batch),
+    })
+}
+
+/// Reads updates of projects with a backlog, up to a number of rows and of bytes.
+pub(crate) async fn of_backlogs(
+    catalog: &Catalog,
+    clickhouse: &ClickHouse,
+    progress: &PersonProgress,
+    before: UtcTime,
+    limits: (usize, usize),
+) -> Result<Batch, Failure> {
     let (waiting, done): (Vec<&PersonBacklog>, Vec<_>) = progress
         .backlogs
         .iter()
@@ -104,11 +108,11 @@ pub(crate) async fn next_batch(
         .organizations_of(&project_ids)
         .await?;
     let turns = turns(waiting, &organizations);
-    sources.extend(read_turns(clickhouse, &turns, before, budget).await?);
+    let mut sources = read_turns(clickhouse, &turns, before, limits).await?;
     // All that may be applied of these has been.
     let done: Vec<_> = done.iter().map(|backlog| backlog.project_id).collect();
     sources.push((Some(done), Updates::none()));
-    Ok(NextBatch::Ready(Batch::of(sources)))
+    Ok(Batch::of(sources))
 }
 
 /// Reads updates of backlogs, by turn: each has an equal part of what is left.
@@ -126,7 +130,7 @@ async fn read_turns(
                 projects: ProjectFilter::Backlogs(backlogs),
                 before,
             };
-            let own = reading::read(clickhouse, &range, limits).await?;
+            let own = update_reader::read(clickhouse, &range, limits).await?;
             spend(&mut budget, &own);
             spend(&mut limits, &own);
             let has_rest = own.is_cut || limits.0 == 0 || limits.1 == 0;
@@ -154,7 +158,7 @@ async fn projects_over_share(
     read: &Updates,
     (rows_max, bytes_max): (usize, usize),
 ) -> Result<OverShare, Failure> {
-    let rows = reading::count_by_project(clickhouse, range).await?;
+    let rows = update_reader::count_by_project(clickhouse, range).await?;
     let mut bytes: HashMap<ProjectId, usize> = HashMap::new();
     for update in &read.rows {
         *bytes.entry(update.project_id).or_default() += update.bytes();
@@ -200,8 +204,13 @@ impl Batch {
         Self { updates, sources }
     }
 
+    /// Returns true if more updates of a source were waiting.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.sources.iter().any(|source| source.is_cut)
+    }
+
     /// Returns true if all updates of projects without a backlog were applied, given the number of
-    /// the batch's updates that were.
+    /// the batch's updates that were; so it is if the batch has none of them.
     pub(crate) fn has_all_others(&self, applied: usize) -> bool {
         let mut others = self
             .sources

@@ -1,6 +1,7 @@
 //! Shares of a round: projects and organizations over theirs, and the turns of backlogs.
 
-use millrace_catalog::{PersonBacklog, ProjectId};
+use crate::state::PersonBacklog;
+use millrace_catalog::ProjectId;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
@@ -147,7 +148,7 @@ fn last_read_at(backlog: &PersonBacklog) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_catalog::UpdatePosition;
+    use crate::state::UpdatePosition;
     use millrace_rows::Micros;
 
     /// Organizations of projects: a hundred projects each, by number.

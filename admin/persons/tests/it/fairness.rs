@@ -3,8 +3,10 @@
 use crate::test_env::{NODES, NOW, TestEnv, options, update};
 use crate::working::{copied, in_one_pass, kept, register};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{GrowthLimits, PersonStore, PersonUpdate, ProjectId};
-use millrace_persons::{Round, Worker, WorkerOptions};
+use millrace_catalog::{PersonWatermark, ProjectId};
+use millrace_persons::{
+    GrowthLimits, PersonStore, PersonUpdate, RoundOutcome, Worker, WorkerOptions,
+};
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Duration;
 use uuid::Uuid;
@@ -12,6 +14,7 @@ use uuid::Uuid;
 on_both!(
     no_project_waits_for_one_with_a_large_backlog,
     no_project_waits_for_a_few_large_updates,
+    others_are_applied_and_copied_before_backlogs,
     a_round_out_of_time_leaves_the_rest_of_a_backlog_to_the_next_round,
     deferred_projects_lose_nothing_and_rejoin_the_others,
     new_ids_over_the_limit_are_left_out_until_the_next_hour,
@@ -68,7 +71,7 @@ pub async fn rounds_until(
 /// Makes rounds until nothing is left; returns their number.
 async fn finish(worker: &Worker) -> usize {
     let mut rounds = 1;
-    while worker.round().await.unwrap() == Round::More {
+    while worker.round().await.unwrap() == RoundOutcome::More {
         rounds += 1;
     }
     rounds
@@ -89,10 +92,7 @@ async fn no_project_waits_for_one_with_a_large_backlog(one: TestDatabase, _: Tes
     let rounds = rounds_until(&env, &worker, other, &format!("id {HOSTILE}")).await;
     assert!(rounds <= ROUNDS_MAX, "{rounds}");
     // Exports of the other project's persons do not wait longer either.
-    let passed = PersonStore::new(&env.catalog)
-        .watermark_of(other)
-        .await
-        .unwrap();
+    let passed = PersonWatermark::new(&env.catalog).of(other).await.unwrap();
     assert_eq!(passed, Some(Micros(NOW + HOSTILE + 1).into()));
     // The same holds for later updates, while the backlog is worked off.
     for later in 1..4 {
@@ -105,12 +105,20 @@ async fn no_project_waits_for_one_with_a_large_backlog(one: TestDatabase, _: Tes
         assert_eq!(rounds, 1);
     }
     let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
+    assert_eq!(progress.backlogs[0].project_id, hostile);
+    // The backlog had its part of each round.
+    let applied = applied_of_backlog(&env).await;
+    assert!(applied > 3 * UPDATES_MAX as i64 && applied < HOSTILE);
+}
+
+/// Number of updates that were applied of the only project with a backlog, of those that are
+/// numbered from 0.
+async fn applied_of_backlog(env: &TestEnv) -> i64 {
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
     let [backlog] = progress.backlogs.as_slice() else {
         panic!("{progress:?}");
     };
-    // The backlog had what the others left of each round.
-    let applied = backlog.position.created_at.0 - NOW + 1;
-    assert!(backlog.project_id == hostile && applied > 3 * UPDATES_MAX as i64 && applied < HOSTILE);
+    backlog.position.created_at.0 - NOW + 1
 }
 
 async fn no_project_waits_for_a_few_large_updates(one: TestDatabase, _: TestDatabase) {
@@ -131,6 +139,36 @@ async fn no_project_waits_for_a_few_large_updates(one: TestDatabase, _: TestData
     assert!(rounds <= ROUNDS_MAX, "{rounds}");
 }
 
+async fn others_are_applied_and_copied_before_backlogs(one: TestDatabase, _: TestDatabase) {
+    const WAITING: i64 = 1_000;
+    let env = TestEnv::open(&one).await;
+    register(&env).await;
+    let worker = env.worker(UPDATES_MAX);
+    let (hostile, other) = (env.project_id, env.foreign_project_id);
+    let from = PersonStore::new(&env.catalog).progress().await.unwrap();
+    let deferred = PersonStore::new(&env.catalog)
+        .defer(&from, &[hostile])
+        .await;
+    assert_eq!(deferred.unwrap(), 1);
+    let updates: Vec<_> = (0..WAITING)
+        .map(|it| of_new_id(hostile, it, "{}"))
+        .collect();
+    env.store(&updates);
+    env.store(&[of_new_id(other, WAITING / 2, "{}")]);
+    pass(&env, WAITING).await;
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
+    let ids = PersonStore::new(&env.catalog)
+        .changed_ids(0, None, 10_000)
+        .await
+        .unwrap();
+    assert_eq!(ids.len(), WAITING as usize + 1);
+    let (of_other, of_hostile): (Vec<_>, Vec<_>) = ids.iter().partition(|it| it.team_id == other.0);
+    // Steps are numbered in their order: what arrived earlier is of a later one.
+    let step = of_other[0].version;
+    assert!(of_hostile.iter().all(|it| it.version > step), "{step}");
+    assert_eq!(copied(&env), kept(&env.catalog).await);
+}
+
 async fn a_round_out_of_time_leaves_the_rest_of_a_backlog_to_the_next_round(
     one: TestDatabase,
     _: TestDatabase,
@@ -139,7 +177,7 @@ async fn a_round_out_of_time_leaves_the_rest_of_a_backlog_to_the_next_round(
     let env = TestEnv::open(&one).await;
     register(&env).await;
     let worker = env.worker_with(WorkerOptions {
-        apply_max: Duration::ZERO,
+        backlogs_max: Duration::ZERO,
         ..options(10_000)
     });
     let (hostile, other) = (env.project_id, env.foreign_project_id);
@@ -151,12 +189,12 @@ async fn a_round_out_of_time_leaves_the_rest_of_a_backlog_to_the_next_round(
     pass(&env, WAITING + 1).await;
     let rounds = rounds_until(&env, &worker, other, &format!("id {WAITING}")).await;
     assert!(rounds <= ROUNDS_MAX, "{rounds}");
-    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
-    let [backlog] = progress.backlogs.as_slice() else {
-        panic!("{progress:?}");
-    };
-    let applied = backlog.position.created_at.0 - NOW + 1;
+    let applied = applied_of_backlog(&env).await;
     assert!((1..5_000).contains(&applied), "{applied}");
+    // The next one reads as little as a round ever does.
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::More);
+    let more = applied_of_backlog(&env).await - applied;
+    assert!((1..=10_000 / 40).contains(&more), "{more}");
     finish(&worker).await;
     let ids = format!(
         "SELECT uniqExact(distinct_id) FROM `{}`.person_distinct_ids",
@@ -188,7 +226,7 @@ async fn deferred_projects_lose_nothing_and_rejoin_the_others(
         pass(&env, stored / 10).await;
         // Not to the end: some updates are left when the next ones arrive.
         for _ in 0..9 {
-            assert_eq!(worker.round().await.unwrap(), Round::More);
+            assert_eq!(worker.round().await.unwrap(), RoundOutcome::More);
         }
         let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert!(!progress.backlogs.is_empty());
@@ -198,8 +236,8 @@ async fn deferred_projects_lose_nothing_and_rejoin_the_others(
     assert_eq!(progress.backlogs, []);
     let project_ids = [env.project_id, env.foreign_project_id];
     for project_id in project_ids {
-        let passed = PersonStore::new(&env.catalog)
-            .watermark_of(project_id)
+        let passed = PersonWatermark::new(&env.catalog)
+            .of(project_id)
             .await
             .unwrap();
         assert_eq!(passed, Some(Micros(NOW + 90).into()));
@@ -210,7 +248,7 @@ async fn deferred_projects_lose_nothing_and_rejoin_the_others(
     let more = update(env.project_id, 901);
     env.store(std::slice::from_ref(&more));
     pass(&env, 91).await;
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     let place = PersonStore::new(&env.catalog)
         .progress()
         .await

@@ -39,5 +39,6 @@ mod backlog_fairness;
 mod fairness;
 mod lease_renewer;
 mod silent_catalog;
+mod state;
 mod test_env;
 mod working;

@@ -1,13 +1,11 @@
 //! Test environment: a catalog, and a ClickHouse with updates that arrive at two nodes.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{
-    BootstrapOptions, Catalog, NodeStarts, Nodes, Organizations, PersonUpdate, PersonalKeys,
-    ProjectId, Projects, Published, UpdatePosition, UtcTime, Watermarks,
-};
+use millrace_catalog::{Catalog, NodeStarts, Nodes, ProjectId, Published, UtcTime, Watermarks};
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::{gateway_with_page, shared};
-use millrace_persons::{Worker, WorkerOptions};
+use millrace_organizations::{BootstrapOptions, Organizations, PersonalKeys, Projects, bootstrap};
+use millrace_persons::{PersonUpdate, UpdatePosition, Worker, WorkerOptions};
 use millrace_rows::{Micros, PersonUpdateRow, Table, UpdateKind};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -31,7 +29,7 @@ pub struct TestEnv {
 impl TestEnv {
     pub async fn open(database: &TestDatabase) -> Self {
         let catalog = Catalog::open(database.url()).await.unwrap();
-        let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let made = bootstrap(&catalog, BootstrapOptions::default()).await;
         let made = made.unwrap().unwrap();
         let caller = PersonalKeys::new(&catalog)
             .authenticate(made.personal_api_key.expose())
@@ -132,6 +130,7 @@ pub fn options(updates_max: usize) -> WorkerOptions {
     WorkerOptions {
         updates_max,
         apply_max: Duration::from_secs(3_600),
+        backlogs_max: Duration::from_secs(3_600),
         look_every: Duration::from_millis(20),
         retry_pause: Duration::from_millis(20),
         lapse_after: Duration::from_millis(400),

@@ -5,10 +5,9 @@ use super::paths::{FEATURE, Paths, WRITE, place};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
-use crate::patch::Patch;
 use crate::schema::Nothing;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{BackfillRange, Backfills, BatchExportView, BatchExports};
+use millrace_catalog::Patch;
+use millrace_exports::{BackfillRange, Backfills, BatchExportView, BatchExports};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -69,27 +68,6 @@ struct UnpauseBody {
     backfill: Patch<bool>,
 }
 
-/// Range of times to backfill.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "BatchExportBackfillRange")]
-#[serde(default)]
-pub(super) struct RangeBody {
-    /// Start of the range; null: the beginning.
-    start_at: Patch<Option<Timestamp>>,
-    /// End of the range; null: now. At most one interval in the future.
-    end_at: Patch<Option<Timestamp>>,
-}
-
-impl From<RangeBody> for BackfillRange {
-    fn from(body: RangeBody) -> Self {
-        let time = |sent: Patch<Option<Timestamp>>| sent.sent().flatten().map(|time| time.0);
-        Self {
-            start_at: time(body.start_at),
-            end_at: time(body.end_at),
-        }
-    }
-}
-
 /// A batch export and its new backfill.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportWithBackfill")]
@@ -120,10 +98,10 @@ async fn unpause(context: Context, body: UnpauseBody) -> Result<BackfilledBody, 
     ))
 }
 
-async fn backfill(context: Context, range: RangeBody) -> Result<BackfilledBody, ApiError> {
+async fn backfill(context: Context, range: BackfillRange) -> Result<BackfilledBody, ApiError> {
     let (actor, place, id) = (context.actor()?, place(&context)?, context.uuid("id")?);
     let catalog = context.catalog();
-    let started = Backfills::new(catalog).start(&actor, place, id, range.into());
+    let started = Backfills::new(catalog).start(&actor, place, id, range);
     let backfill_id = Some(started.await?.id);
     let view = BatchExports::new(catalog).get(place, id).await?;
     let view = view.ok_or_else(ApiError::not_found)?;

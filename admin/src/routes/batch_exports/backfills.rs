@@ -1,6 +1,6 @@
 //! Operations that list, create, read and cancel backfills.
 
-use super::actions::{INTERVAL_UNKNOWN, RangeBody};
+use super::actions::INTERVAL_UNKNOWN;
 use super::bodies::BackfillBody;
 use super::paths::{FEATURE, Paths, READ, WRITE, place};
 use crate::context::Context;
@@ -8,6 +8,7 @@ use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
+use millrace_exports::BackfillRange;
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     vec![
@@ -51,9 +52,9 @@ async fn list(context: Context) -> Result<Envelope<BackfillBody>, ApiError> {
     context.list(page, read).await
 }
 
-async fn create(context: Context, range: RangeBody) -> Result<BackfillBody, ApiError> {
+async fn create(context: Context, range: BackfillRange) -> Result<BackfillBody, ApiError> {
     let (actor, place, id) = (context.actor()?, place(&context)?, context.uuid("id")?);
-    let started = context.backfills().start(&actor, place, id, range.into());
+    let started = context.backfills().start(&actor, place, id, range);
     Ok(started.await?.into())
 }
 

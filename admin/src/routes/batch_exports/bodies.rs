@@ -1,11 +1,10 @@
 //! Wire types of exports, runs and backfills.
 
 use super::destinations::{self, Direction};
-use super::paths::timestamp_of;
-use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    BatchExportBackfill, BatchExportRun, BatchExportView, DestinationType, ExportModel, RunStatus,
+    BatchExportBackfill, BatchExportRun, DestinationType, ExportModel, RunStatus, UtcTime,
 };
+use millrace_exports::BatchExportView;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -109,13 +108,13 @@ pub(super) struct ExportBody {
     /// Interval of the runs: `hour`, `day`, `week` or `every N minutes`.
     interval: String,
     paused: bool,
-    created_at: Timestamp,
-    last_updated_at: Timestamp,
-    last_paused_at: Option<Timestamp>,
+    created_at: UtcTime,
+    last_updated_at: UtcTime,
+    last_paused_at: Option<UtcTime>,
     /// Time before which no run starts.
-    start_at: Option<Timestamp>,
+    start_at: Option<UtcTime>,
     /// Time after which no run starts.
-    end_at: Option<Timestamp>,
+    end_at: Option<UtcTime>,
     /// Newest runs, newest first, at most ten.
     latest_runs: Vec<RunBody>,
     /// Query that selects rows and columns; null: all.
@@ -142,11 +141,11 @@ impl From<BatchExportView> for ExportBody {
             },
             interval: export.interval,
             paused: export.paused,
-            created_at: export.created_at.into(),
-            last_updated_at: export.last_updated_at.into(),
-            last_paused_at: timestamp_of(export.last_paused_at),
-            start_at: timestamp_of(export.start_at),
-            end_at: timestamp_of(export.end_at),
+            created_at: export.created_at,
+            last_updated_at: export.last_updated_at,
+            last_paused_at: export.last_paused_at,
+            start_at: export.start_at,
+            end_at: export.end_at,
             latest_runs: view.latest_runs.into_iter().map(RunBody::from).collect(),
             hogql_query: export.hogql_query,
             schema: export.query_schema,
@@ -164,13 +163,13 @@ pub(super) struct RunBody {
     records_completed: Option<i64>,
     latest_error: Option<String>,
     /// Start of the window; null: the beginning.
-    data_interval_start: Option<Timestamp>,
-    data_interval_end: Timestamp,
+    data_interval_start: Option<UtcTime>,
+    data_interval_end: UtcTime,
     /// Position at which the run resumes after a restart.
     cursor: Option<String>,
-    created_at: Timestamp,
-    finished_at: Option<Timestamp>,
-    last_updated_at: Timestamp,
+    created_at: UtcTime,
+    finished_at: Option<UtcTime>,
+    last_updated_at: UtcTime,
     /// Number of rows in the window.
     records_total_count: Option<i64>,
     /// Number of bytes delivered, as they were sent.
@@ -188,12 +187,12 @@ impl From<BatchExportRun> for RunBody {
             status: run.status.into(),
             records_completed: run.records_completed,
             latest_error: run.latest_error,
-            data_interval_start: timestamp_of(run.data_interval_start),
-            data_interval_end: run.data_interval_end.into(),
+            data_interval_start: run.data_interval_start,
+            data_interval_end: run.data_interval_end,
             cursor: run.cursor,
-            created_at: run.created_at.into(),
-            finished_at: timestamp_of(run.finished_at),
-            last_updated_at: run.last_updated_at.into(),
+            created_at: run.created_at,
+            finished_at: run.finished_at,
+            last_updated_at: run.last_updated_at,
             records_total_count: run.records_total_count,
             bytes_exported: run.bytes_exported,
             batch_export: run.batch_export_id,
@@ -221,13 +220,13 @@ pub(super) struct BackfillBody {
     /// Id of the export.
     batch_export: Uuid,
     /// Start of the range; null: the beginning.
-    start_at: Option<Timestamp>,
+    start_at: Option<UtcTime>,
     /// End of the range; null: the time of its creation.
-    end_at: Option<Timestamp>,
+    end_at: Option<UtcTime>,
     status: StatusName,
-    created_at: Timestamp,
-    finished_at: Option<Timestamp>,
-    last_updated_at: Timestamp,
+    created_at: UtcTime,
+    finished_at: Option<UtcTime>,
+    last_updated_at: UtcTime,
     progress: ProgressBody,
     /// Reason why it has no runs, or failed; null otherwise.
     message: Option<String>,
@@ -247,12 +246,12 @@ impl From<BatchExportBackfill> for BackfillBody {
         Self {
             id: backfill.id,
             batch_export: backfill.batch_export_id,
-            start_at: timestamp_of(backfill.start_at),
-            end_at: timestamp_of(backfill.end_at),
+            start_at: backfill.start_at,
+            end_at: backfill.end_at,
             status: backfill.status.into(),
-            created_at: backfill.created_at.into(),
-            finished_at: timestamp_of(backfill.finished_at),
-            last_updated_at: backfill.last_updated_at.into(),
+            created_at: backfill.created_at,
+            finished_at: backfill.finished_at,
+            last_updated_at: backfill.last_updated_at,
             progress: ProgressBody {
                 total_runs: total,
                 finished_runs: finished,

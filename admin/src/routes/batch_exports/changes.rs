@@ -2,14 +2,11 @@
 
 use super::bodies::{ModelName, TypeName};
 use super::destinations::{self, Direction};
-use crate::control_characters::ANY;
 use crate::error::ApiError;
-use crate::patch::Patch;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    BatchExportChange, DestinationChange, ExportModel, NewBatchExport, ProjectId, UtcTime,
-};
+use millrace_catalog::text::ANY;
+use millrace_catalog::{ExportModel, Patch, ProjectId, UtcTime};
 use millrace_exports::query::ExportQuery;
+use millrace_exports::{BatchExportChange, DestinationChange, NewBatchExport};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -73,13 +70,13 @@ pub(super) struct NewBody {
     paused: Patch<bool>,
     /// Time of the last pause in another system; it is shown, and has no effect.
     #[serde(default)]
-    last_paused_at: Patch<Option<Timestamp>>,
+    last_paused_at: Patch<Option<UtcTime>>,
     /// Time before which no run starts.
     #[serde(default)]
-    start_at: Patch<Option<Timestamp>>,
+    start_at: Patch<Option<UtcTime>>,
     /// Time after which no run starts.
     #[serde(default)]
-    end_at: Patch<Option<Timestamp>>,
+    end_at: Patch<Option<UtcTime>>,
     /// Query that selects rows and columns: one SELECT in ClickHouse's SQL over `events`, `persons`
     /// or `groups`; null: all rows.
     #[serde(default)]
@@ -104,11 +101,11 @@ pub(super) struct PatchBody {
     model: Patch<ModelName>,
     paused: Patch<bool>,
     /// Time of the last pause in another system; it is shown, and has no effect.
-    last_paused_at: Patch<Option<Timestamp>>,
+    last_paused_at: Patch<Option<UtcTime>>,
     /// Time before which no run starts.
-    start_at: Patch<Option<Timestamp>>,
+    start_at: Patch<Option<UtcTime>>,
     /// Time after which no run starts.
-    end_at: Patch<Option<Timestamp>>,
+    end_at: Patch<Option<UtcTime>>,
     /// Query that selects rows and columns: one SELECT in ClickHouse's SQL over `events`, `persons`
     /// or `groups`; null: all rows.
     #[schemars(extend("x-text" = ANY))]
@@ -140,9 +137,9 @@ impl NewBody {
             },
             interval: self.interval,
             paused: self.paused.sent().unwrap_or(false),
-            last_paused_at: time(self.last_paused_at).flatten(),
-            start_at: time(self.start_at).flatten(),
-            end_at: time(self.end_at).flatten(),
+            last_paused_at: self.last_paused_at.sent().flatten(),
+            start_at: self.start_at.sent().flatten(),
+            end_at: self.end_at.sent().flatten(),
             hogql_query,
             query_schema,
         })
@@ -159,16 +156,12 @@ impl PatchBody {
             destination,
             interval: self.interval.sent(),
             paused: self.paused.sent(),
-            last_paused_at: time(self.last_paused_at),
-            start_at: time(self.start_at),
-            end_at: time(self.end_at),
+            last_paused_at: self.last_paused_at.sent(),
+            start_at: self.start_at.sent(),
+            end_at: self.end_at.sent(),
             query: self.hogql_query.sent().map(query).transpose()?,
         })
     }
-}
-
-fn time(sent: Patch<Option<Timestamp>>) -> Option<Option<UtcTime>> {
-    sent.sent().map(|time| time.map(|time| time.0))
 }
 
 /// Parses a query; returns its text and its columns and values.

@@ -3,10 +3,12 @@
 //! The schemas for creating an export, for changing one, and of responses differ in required
 //! fields, nullable fields and secrets.
 
-use crate::control_characters::{ANY, TEXT};
+use crate::control_characters::TEXT;
 use crate::schema::CHECKED_LATER;
-use millrace_catalog::{
-    DestinationField, DestinationSpec, DestinationType, FILE_FORMATS, FieldKind, NeededWhen, Sample,
+use millrace_catalog::DestinationType;
+use millrace_catalog::text::ANY;
+use millrace_exports::{
+    DestinationField, DestinationSpec, FILE_FORMATS, FieldKind, NeededWhen, Sample,
 };
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};

@@ -6,8 +6,8 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{BatchExportLog, ExportLogFilter, LogLevel};
+use millrace_catalog::{BatchExportLog, LogLevel, UtcTime};
+use millrace_exports::ExportLogFilter;
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
@@ -74,7 +74,7 @@ struct LineBody {
     log_source_id: Uuid,
     /// Id of the run; null for lines of the export itself.
     instance_id: Option<Uuid>,
-    timestamp: Timestamp,
+    timestamp: UtcTime,
     level: LevelName,
     message: String,
 }
@@ -84,7 +84,7 @@ impl From<BatchExportLog> for LineBody {
         Self {
             log_source_id: line.batch_export_id,
             instance_id: line.run_id,
-            timestamp: line.logged_at.into(),
+            timestamp: line.logged_at,
             level: line.level.into(),
             message: line.message,
         }

@@ -2,12 +2,9 @@
 
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{
-    Actor, DestinationLimits, ExportPlace, ExportWriter, Feature, ProjectId, RequiredScope,
-    UtcTime, features,
-};
+use millrace_catalog::{Actor, Feature, ProjectId, RequiredScope, UtcTime, features};
 use millrace_dial::addresses::is_public;
+use millrace_exports::{DestinationLimits, ExportPlace, ExportWriter};
 
 pub(super) const READ: [RequiredScope; 1] = [RequiredScope::read("batch_export")];
 pub(super) const WRITE: [RequiredScope; 1] = [RequiredScope::write("batch_export")];
@@ -99,8 +96,4 @@ pub(super) fn time_of(context: &Context, name: &str) -> Result<Option<UtcTime>, 
     let detail = "Give a time with a zone in ISO 8601, such as 2025-03-01T10:00:00Z.";
     let refused = || ApiError::invalid("invalid_input", Some(name), detail);
     parsed.map(Some).ok_or_else(refused)
-}
-
-pub(super) fn timestamp_of(time: Option<UtcTime>) -> Option<Timestamp> {
-    time.map(Timestamp::from)
 }

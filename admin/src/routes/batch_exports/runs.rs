@@ -7,7 +7,7 @@ use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
-use millrace_catalog::{RunFilter, RunOrder};
+use millrace_exports::{RunFilter, RunOrder};
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     vec![

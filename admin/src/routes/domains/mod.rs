@@ -8,8 +8,9 @@ use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
-use millrace_catalog::{Domains, Feature, Level, RequiredScope, features};
-use wire::{DomainBody, NewBody, PatchBody};
+use millrace_catalog::{Feature, Level, RequiredScope, features};
+use millrace_organizations::{DomainChange, Domains, NewDomain};
+use wire::{DomainBody, checked_change, checked_claim};
 
 const ALL: &str = "/api/organizations/{organization_id}/domains/";
 const ONE: &str = "/api/organizations/{organization_id}/domains/{id}/";
@@ -82,15 +83,15 @@ async fn retrieve(context: Context) -> Result<DomainBody, ApiError> {
     found.map(DomainBody::from).ok_or_else(ApiError::not_found)
 }
 
-async fn create(context: Context, new: NewBody) -> Result<DomainBody, ApiError> {
-    let new = new.domain(&context.organization()?.organization)?;
+async fn create(context: Context, new: NewDomain) -> Result<DomainBody, ApiError> {
+    let new = checked_claim(new, &context.organization()?.organization)?;
     let (actor, organization) = (context.actor()?, context.organization_id()?);
     let made = context.domains().create(&actor, organization, new);
     Ok(made.await?.into())
 }
 
-async fn update(context: Context, change: PatchBody) -> Result<DomainBody, ApiError> {
-    let change = change.change()?;
+async fn update(context: Context, change: DomainChange) -> Result<DomainBody, ApiError> {
+    let change = checked_change(change)?;
     let (actor, organization) = (context.actor()?, context.organization_id()?);
     let id = context.uuid("id")?;
     let changed = context.domains().update(&actor, organization, id, change);

@@ -1,147 +1,44 @@
-//! Wire types of domains.
+//! Wire type of domains, and checks of what is sent.
 
 use crate::certificates::is_certificate;
-use crate::control_characters::LINES;
 use crate::domain_name::normalized;
 use crate::error::ApiError;
-use crate::patch::Patch;
 use crate::request::auth::require_feature;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{Domain, DomainChange, NewDomain, Organization, features};
+use millrace_catalog::{Domain, Organization, Patch, UtcTime, features};
+use millrace_organizations::{DomainChange, NewDomain};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use uuid::Uuid;
 
-/// Longest domain, in characters.
-const DOMAIN_CHARS_MAX: usize = 128;
-/// Longest name or address of an identity provider, in characters.
-const SAML_CHARS_MAX: usize = 512;
-/// Longest certificate, in characters; several in PEM are much shorter.
-const CERTIFICATE_CHARS_MAX: usize = 65_536;
-
-/// Fields of a claimed domain.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "NewOrganizationDomain")]
-pub(super) struct NewBody {
-    /// Domain name, in any case and any script.
-    #[schemars(length(min = 1, max = DOMAIN_CHARS_MAX), regex(pattern = r"\S"))]
-    domain: String,
-    /// Entity id of the identity provider.
-    #[serde(default)]
-    #[schemars(length(max = SAML_CHARS_MAX))]
-    saml_entity_id: Patch<Option<String>>,
-    /// Address at which front ends receive the identity provider's assertions.
-    #[serde(default)]
-    #[schemars(length(max = SAML_CHARS_MAX))]
-    saml_acs_url: Patch<Option<String>>,
-    /// Certificate of the identity provider: PEM, or its Base64 content.
-    #[serde(default)]
-    #[schemars(length(max = CERTIFICATE_CHARS_MAX), extend("x-text" = LINES))]
-    saml_x509_cert: Patch<Option<String>>,
-}
-
-impl NewBody {
-    /// Converts the body for the catalog.
-    ///
-    /// # Errors
-    ///
-    /// 400 for an invalid domain or certificate; 403 without the feature.
-    pub(super) fn domain(self, organization: &Organization) -> Result<NewDomain, ApiError> {
-        let new = NewDomain {
-            domain: checked_domain(&self.domain)?,
-            saml_entity_id: self.saml_entity_id.sent().flatten(),
-            saml_acs_url: self.saml_acs_url.sent().flatten(),
-            saml_x509_cert: self.saml_x509_cert.sent().flatten(),
-        };
-        check_certificate(new.saml_x509_cert.as_deref())?;
-        let saml = [&new.saml_entity_id, &new.saml_acs_url, &new.saml_x509_cert];
-        if saml.iter().any(|field| field.is_some()) {
-            require_feature(organization, features::SAML)?;
-        }
-        Ok(new)
+/// Normalizes the name of a claimed domain, and checks its identity provider.
+///
+/// # Errors
+///
+/// 400 for an invalid domain or certificate; 403 without the feature.
+pub(super) fn checked_claim(
+    new: NewDomain,
+    organization: &Organization,
+) -> Result<NewDomain, ApiError> {
+    let domain = checked_domain(&new.domain)?;
+    check_certificate(new.saml_x509_cert.as_deref())?;
+    let saml = [&new.saml_entity_id, &new.saml_acs_url, &new.saml_x509_cert];
+    if saml.iter().any(|field| field.is_some()) {
+        require_feature(organization, features::SAML)?;
     }
+    Ok(NewDomain { domain, ..new })
 }
 
-/// Fields of a domain to change.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "PatchOrganizationDomain")]
-#[serde(default)]
-pub(super) struct PatchBody {
-    /// Domain name; it can be changed only until the domain is verified.
-    #[schemars(length(min = 1, max = DOMAIN_CHARS_MAX), regex(pattern = r"\S"))]
-    domain: Patch<String>,
-    /// True if front ends create an account for a person who logs in with an address of the domain.
-    /// It can be set only once the domain is verified.
-    jit_provisioning_enabled: Patch<bool>,
-    /// Login that addresses of the domain must use; empty: any. It can be set only once the domain
-    /// is verified.
-    sso_enforcement: Patch<SsoEnforcement>,
-    /// Entity id of the identity provider.
-    #[schemars(length(max = SAML_CHARS_MAX))]
-    saml_entity_id: Patch<Option<String>>,
-    /// Address at which front ends receive the identity provider's assertions.
-    #[schemars(length(max = SAML_CHARS_MAX))]
-    saml_acs_url: Patch<Option<String>>,
-    /// Certificate of the identity provider: PEM, or its Base64 content.
-    #[schemars(length(max = CERTIFICATE_CHARS_MAX), extend("x-text" = LINES))]
-    saml_x509_cert: Patch<Option<String>>,
-}
-
-/// Login that a domain enforces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline)]
-enum SsoEnforcement {
-    #[serde(rename = "")]
-    Any,
-    #[serde(rename = "saml")]
-    Saml,
-    #[serde(rename = "google-oauth2")]
-    Google,
-    #[serde(rename = "github")]
-    Github,
-    #[serde(rename = "gitlab")]
-    Gitlab,
-}
-
-impl SsoEnforcement {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Any => "",
-            Self::Saml => "saml",
-            Self::Google => "google-oauth2",
-            Self::Github => "github",
-            Self::Gitlab => "gitlab",
-        }
+/// Normalizes the new name of a domain, and checks its certificate.
+///
+/// # Errors
+///
+/// 400 for an invalid domain or certificate.
+pub(super) fn checked_change(change: DomainChange) -> Result<DomainChange, ApiError> {
+    let domain = change.domain.checked(|domain| checked_domain(&domain))?;
+    if let Patch::Value(certificate) = &change.saml_x509_cert {
+        check_certificate(certificate.as_deref())?;
     }
-}
-
-impl PatchBody {
-    /// Converts the body for the catalog.
-    ///
-    /// # Errors
-    ///
-    /// 400 for an invalid domain or certificate.
-    pub(super) fn change(self) -> Result<DomainChange, ApiError> {
-        let domain = self.domain.sent().as_deref().map(checked_domain);
-        let enforced = self.sso_enforcement.sent();
-        let change = DomainChange {
-            domain: domain.transpose()?,
-            jit_provisioning_enabled: self.jit_provisioning_enabled.sent(),
-            sso_enforcement: enforced.map(|sso| sso.name().to_owned()),
-            saml_entity_id: self.saml_entity_id.sent(),
-            saml_acs_url: self.saml_acs_url.sent(),
-            saml_x509_cert: self.saml_x509_cert.sent(),
-        };
-        check_certificate(
-            change
-                .saml_x509_cert
-                .iter()
-                .flatten()
-                .map(String::as_str)
-                .next(),
-        )?;
-        Ok(change)
-    }
+    Ok(DomainChange { domain, ..change })
 }
 
 /// A domain that an organization claims.
@@ -152,7 +49,7 @@ pub(super) struct DomainBody {
     /// Domain name in Punycode, lower case.
     domain: String,
     is_verified: bool,
-    verified_at: Option<Timestamp>,
+    verified_at: Option<UtcTime>,
     /// Text that the TXT record must have; it never changes.
     verification_challenge: String,
     jit_provisioning_enabled: bool,
@@ -172,7 +69,7 @@ impl From<Domain> for DomainBody {
             is_verified: domain.is_verified(),
             has_saml: domain.has_saml(),
             domain: domain.domain,
-            verified_at: domain.verified_at.map(Timestamp::from),
+            verified_at: domain.verified_at,
             verification_challenge: domain.verification_challenge,
             jit_provisioning_enabled: domain.jit_provisioning_enabled,
             sso_enforcement: domain.sso_enforcement,

@@ -12,7 +12,8 @@ use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::request::auth::require_feature;
 use crate::schema::Nothing;
-use millrace_catalog::{RequiredScope, SentInvite, features};
+use millrace_catalog::{RequiredScope, features};
+use millrace_organizations::SentInvite;
 use wire::{InviteBody, NewBody, OneOrMany};
 
 const ALL: &str = "/api/organizations/{organization_id}/invites/";

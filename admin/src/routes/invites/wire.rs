@@ -3,13 +3,11 @@
 use crate::error::ApiError;
 use crate::level_number::LevelNumber;
 use crate::mail::is_address;
-use crate::patch::Patch;
 use crate::routes::users::UserBody;
-use crate::timestamp::Timestamp;
-use millrace_catalog::{Invite, Level, NewInvite, ProjectAccess, ProjectAccessLevel};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use millrace_catalog::{Level, Patch, ProjectAccess, UtcTime};
+use millrace_organizations::{Invite, NewInvite};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use uuid::Uuid;
 
 /// Most invites in a request.
@@ -47,43 +45,10 @@ pub(super) struct NewBody {
     /// Private projects that the invite gives access to, with levels not above yours.
     #[serde(default)]
     #[schemars(length(max = 100))]
-    private_project_access: Patch<Option<Vec<AccessBody>>>,
+    private_project_access: Patch<Option<Vec<ProjectAccess>>>,
     /// True to send a mail; true if not given.
     #[serde(default)]
     send_email: Patch<bool>,
-}
-
-/// A level in a private project.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(rename = "PrivateProjectAccess")]
-pub(super) struct AccessBody {
-    /// Id of the project.
-    id: i64,
-    level: AccessLevel,
-}
-
-/// Level in a private project: 1 or `member`, 8 or `admin`.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(transparent)]
-struct AccessLevel(ProjectAccessLevel);
-
-impl JsonSchema for AccessLevel {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "ProjectAccessLevel".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [
-                { "type": "integer", "enum": [1, 8] },
-                { "type": "string", "enum": ["member", "admin"] },
-            ],
-        })
-    }
 }
 
 impl NewBody {
@@ -116,19 +81,13 @@ impl NewBody {
             ));
         }
         let access = self.private_project_access.sent().flatten();
-        let access = access.unwrap_or_default().into_iter();
         Ok(NewInvite {
             emailing_attempt_made: can_mail && self.send_email != Patch::Value(false),
             target_email,
             first_name: self.first_name.sent().unwrap_or_default(),
             level: self.level.sent().map_or(Level::Member, |level| level.0),
             message: self.message.sent().flatten(),
-            private_project_access: access
-                .map(|access| ProjectAccess {
-                    id: access.id,
-                    level: access.level.0,
-                })
-                .collect(),
+            private_project_access: access.unwrap_or_default(),
         })
     }
 }
@@ -149,16 +108,15 @@ pub(super) struct InviteBody {
     is_expired: bool,
     /// User who invited; null for the operator.
     created_by: Option<UserBody>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    created_at: UtcTime,
+    updated_at: UtcTime,
     message: Option<String>,
-    private_project_access: Vec<AccessBody>,
+    private_project_access: Vec<ProjectAccess>,
 }
 
 impl From<Invite> for InviteBody {
     fn from(invite: Invite) -> Self {
         let record = invite.record;
-        let access = record.private_project_access.0.into_iter();
         Self {
             id: record.id,
             target_email: record.target_email,
@@ -167,15 +125,10 @@ impl From<Invite> for InviteBody {
             level: record.level.into(),
             is_expired: invite.is_expired,
             created_by: invite.created_by.map(UserBody::from),
-            created_at: record.created_at.into(),
-            updated_at: record.updated_at.into(),
+            created_at: record.created_at,
+            updated_at: record.updated_at,
             message: record.message,
-            private_project_access: access
-                .map(|access| AccessBody {
-                    id: access.id,
-                    level: AccessLevel(access.level),
-                })
-                .collect(),
+            private_project_access: record.private_project_access.0,
         }
     }
 }

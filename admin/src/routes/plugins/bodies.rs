@@ -1,8 +1,7 @@
 //! Wire types of plugins.
 
-use crate::control_characters::LINES;
-use crate::patch::Patch;
-use millrace_catalog::{FileChange, PluginFields, PluginFiles, PluginType, PluginView};
+use millrace_catalog::{Patch, PluginType};
+use millrace_organizations::{FileChange, PluginFields, PluginFiles, PluginView};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,120 +10,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Origin of a plugin's code.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "PluginType")]
-pub(super) enum TypeName {
-    Local,
-    Custom,
-    Repository,
-    Source,
-    Inline,
-}
-
-impl From<TypeName> for PluginType {
-    fn from(name: TypeName) -> Self {
-        match name {
-            TypeName::Local => Self::Local,
-            TypeName::Custom => Self::Custom,
-            TypeName::Repository => Self::Repository,
-            TypeName::Source => Self::Source,
-            TypeName::Inline => Self::Inline,
-        }
-    }
-}
-
-impl From<PluginType> for TypeName {
-    fn from(kind: PluginType) -> Self {
-        match kind {
-            PluginType::Local => Self::Local,
-            PluginType::Custom => Self::Custom,
-            PluginType::Repository => Self::Repository,
-            PluginType::Source => Self::Source,
-            PluginType::Inline => Self::Inline,
-        }
-    }
-}
-
-/// Any JSON value but null.
-#[derive(Debug, Deserialize)]
-#[serde(transparent)]
-pub(super) struct FreeForm(Value);
-
-impl JsonSchema for FreeForm {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "FreeForm".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["object", "array", "string", "number", "boolean"],
-            // Client generators require the type of a list's items.
-            "items": {},
-        })
-    }
-}
-
-/// Writable fields of a plugin.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "PatchPlugin")]
-#[serde(default)]
-pub(super) struct PatchBody {
-    /// Origin of the code.
-    plugin_type: Patch<Option<TypeName>>,
-    #[schemars(length(max = 200))]
-    name: Patch<Option<String>>,
-    /// Description of the plugin, at most 64 KiB.
-    #[schemars(extend("x-text" = LINES))]
-    description: Patch<Option<String>>,
-    /// Address of a picture.
-    #[schemars(length(max = 800))]
-    icon: Patch<Option<String>>,
-    /// Schema of the plugin's settings. All free-form values have at most 64 KiB together.
-    config_schema: Patch<FreeForm>,
-    /// Version of the plugin.
-    #[schemars(length(max = 200))]
-    tag: Patch<Option<String>>,
-    /// True if every organization sees the plugin; needs the scope `operator`.
-    is_global: Patch<bool>,
-    /// Capabilities of the plugin; ignored once it has a source, which determines them.
-    capabilities: Patch<FreeForm>,
-    /// Metrics that the plugin counts.
-    metrics: Patch<Option<Value>>,
-    /// Jobs that users can start.
-    public_jobs: Patch<Option<Value>>,
-}
-
-impl From<PatchBody> for PluginFields {
-    fn from(body: PatchBody) -> Self {
-        let plugin_type = body.plugin_type.sent();
-        Self {
-            plugin_type: plugin_type.map(|kind| kind.map(PluginType::from)),
-            name: body.name.sent(),
-            description: body.description.sent(),
-            icon: body.icon.sent(),
-            config_schema: body.config_schema.sent().map(|value| value.0),
-            tag: body.tag.sent(),
-            is_global: body.is_global.sent(),
-            capabilities: body.capabilities.sent().map(|value| value.0),
-            metrics: body.metrics.sent(),
-            public_jobs: body.public_jobs.sent(),
-        }
-    }
-}
-
 /// Fields of a new plugin; all are optional.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "NewPlugin")]
 #[serde(default)]
 pub(super) struct NewBody {
     #[serde(flatten)]
-    pub(super) fields: PatchBody,
+    pub(super) fields: PluginFields,
     /// Address of the plugin in the catalogue, to install it from there.
     #[schemars(length(max = 800))]
     pub(super) url: Patch<Option<String>>,
@@ -161,7 +53,7 @@ impl JsonSchema for ReadOnly {
 #[serde(default)]
 pub(super) struct SourceBody {
     #[serde(flatten)]
-    pub(super) fields: PatchBody,
+    pub(super) fields: PluginFields,
     #[serde(rename = "id")]
     _id: ReadOnly,
     #[serde(rename = "url")]
@@ -181,7 +73,7 @@ impl SourceBody {
     pub(super) fn into_parts(self) -> (PluginFields, Vec<FileChange>) {
         let files = self.files.into_iter();
         let files = files.map(|(name, source)| FileChange { name, source });
-        (self.fields.into(), files.collect())
+        (self.fields, files.collect())
     }
 }
 
@@ -191,7 +83,7 @@ impl SourceBody {
 pub(super) struct PluginBody {
     id: i64,
     /// Origin of the code.
-    plugin_type: Option<TypeName>,
+    plugin_type: Option<PluginType>,
     name: Option<String>,
     description: Option<String>,
     /// Address of the plugin in the catalogue.
@@ -223,7 +115,7 @@ impl From<PluginView> for PluginBody {
         let plugin = view.plugin;
         Self {
             id: plugin.id,
-            plugin_type: plugin.plugin_type.map(TypeName::from),
+            plugin_type: plugin.plugin_type,
             name: plugin.name,
             description: plugin.description,
             url,

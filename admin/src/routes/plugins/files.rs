@@ -1,12 +1,13 @@
 //! Operations that read and change a plugin's source, check for updates and upgrade.
 
-use super::bodies::{CheckedPluginBody, PatchBody, PluginBody, PluginSourceBody, SourceBody};
+use super::bodies::{CheckedPluginBody, PluginBody, PluginSourceBody, SourceBody};
 use super::paths::{Paths, READ, WRITE, may_read, of, with, writer};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::plugin_catalogue::CatalogueError;
-use millrace_catalog::{PluginFamily, PluginRelease, PluginType, PluginView, PluginWriter};
+use millrace_catalog::PluginType;
+use millrace_organizations::{PluginFamily, PluginFields, PluginRelease, PluginView, PluginWriter};
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     let family = paths.family;
@@ -99,7 +100,7 @@ async fn update_source(
 async fn upgrade(
     family: PluginFamily,
     context: Context,
-    patch: PatchBody,
+    fields: PluginFields,
 ) -> Result<PluginBody, ApiError> {
     let actor = context.actor()?;
     let (writer, id) = (writer(&context, &actor, family)?, context.integer("id")?);
@@ -108,7 +109,7 @@ async fn upgrade(
         Some(url) => released(&context, url).await?,
         None => None,
     };
-    let upgraded = context.plugins().upgrade(writer, id, patch.into(), release);
+    let upgraded = context.plugins().upgrade(writer, id, fields, release);
     Ok(upgraded.await?.into())
 }
 

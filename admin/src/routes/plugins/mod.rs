@@ -18,7 +18,8 @@ mod views;
 
 use crate::operation::Operation;
 use http::Method;
-use millrace_catalog::{PluginFamily, features};
+use millrace_catalog::features;
+use millrace_organizations::PluginFamily;
 use paths::{FAMILIES, Paths};
 
 /// Operations of all families of plugins.

@@ -2,7 +2,8 @@
 
 use crate::context::Context;
 use crate::error::ApiError;
-use millrace_catalog::{Actor, PluginFamily, PluginWriter, RequiredScope};
+use millrace_catalog::{Actor, RequiredScope};
+use millrace_organizations::{PluginFamily, PluginWriter};
 use std::future::Future;
 
 pub(super) const READ: [RequiredScope; 1] = [RequiredScope::read("plugin")];

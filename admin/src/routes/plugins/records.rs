@@ -1,13 +1,13 @@
 //! Operations that list, create, read, change and delete plugins.
 
-use super::bodies::{NewBody, PatchBody, PluginBody};
+use super::bodies::{NewBody, PluginBody};
 use super::files::released;
 use super::paths::{Paths, READ, WRITE, may_read, of, with, writer};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
-use millrace_catalog::{NewPlugin, PluginFamily};
+use millrace_organizations::{NewPlugin, PluginFamily, PluginFields};
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     let family = paths.family;
@@ -69,7 +69,7 @@ async fn create(
         None => None,
     };
     let new = NewPlugin {
-        fields: new.fields.into(),
+        fields: new.fields,
         url,
         release,
     };
@@ -87,11 +87,11 @@ async fn retrieve(family: PluginFamily, context: Context) -> Result<PluginBody, 
 async fn update(
     family: PluginFamily,
     context: Context,
-    patch: PatchBody,
+    fields: PluginFields,
 ) -> Result<PluginBody, ApiError> {
     let actor = context.actor()?;
     let (writer, id) = (writer(&context, &actor, family)?, context.integer("id")?);
-    let changed = context.plugins().update(writer, id, patch.into());
+    let changed = context.plugins().update(writer, id, fields);
     Ok(changed.await?.into())
 }
 

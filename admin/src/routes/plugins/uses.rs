@@ -1,8 +1,8 @@
 //! Wire type of a project's use of a plugin.
 
 use super::bodies::PluginBody;
-use crate::timestamp::Timestamp;
-use millrace_catalog::PluginUse;
+use millrace_catalog::UtcTime;
+use millrace_organizations::PluginUse;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -22,8 +22,8 @@ pub(super) struct UseBody {
     error: Option<String>,
     team_id: i64,
     plugin_info: PluginBody,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+    created_at: UtcTime,
+    updated_at: UtcTime,
     name: Option<String>,
     description: Option<String>,
     deleted: bool,
@@ -45,8 +45,8 @@ impl From<PluginUse> for UseBody {
             name: plugin.name,
             description: plugin.description,
             plugin_info: found.view.into(),
-            created_at: config.created_at.into(),
-            updated_at: config.updated_at.into(),
+            created_at: config.created_at,
+            updated_at: config.updated_at,
             deleted: false,
         }
     }

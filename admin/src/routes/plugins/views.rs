@@ -10,7 +10,8 @@ use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::plugin_catalogue::CatalogueEntry;
 use crate::routes::activity::{ActivityLogEntry, entries};
-use millrace_catalog::{ActivityScope, Page, PluginFamily, features};
+use millrace_catalog::{ActivityScope, Page, features};
+use millrace_organizations::PluginFamily;
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     let family = paths.family;

@@ -3,7 +3,8 @@
 use super::{NOBODY, ORGANIZATION, PROJECT, export, new_export};
 use crate::Fixture;
 use crate::access;
-use millrace_catalog::{Actor, Level, Organizations};
+use millrace_catalog::{Actor, Level};
+use millrace_exports::set_features;
 use serde_json::json;
 
 on_both!(
@@ -109,7 +110,7 @@ async fn without_the_feature_exports_can_only_be_read_and_stopped() {
     let backfill = format!("{backfills}{}/", backfill.body["id"].as_str().unwrap());
     let (actor, off) = (Actor::command_line(), ["data_pipelines".to_owned()]);
     let id = fixture.made.organization_id;
-    let set = Organizations::new(&fixture.catalog).set_features(&actor, id, &[], &off);
+    let set = set_features(&fixture.catalog, &actor, id, &[], &off);
     set.await.unwrap();
     let below = |rest: &str| format!("{path}{rest}");
     for path in [ORGANIZATION, PROJECT, &path, &backfill, &below("logs/")] {

@@ -4,7 +4,8 @@ use super::page::PAGE;
 use super::{ORGANIZATION, PROJECT, made};
 use crate::Fixture;
 use millrace_admin::ApiConfig;
-use millrace_catalog::{DestinationSpec, DestinationType};
+use millrace_catalog::DestinationType;
+use millrace_exports::DestinationSpec;
 use serde_json::{Value, json};
 
 on_both!(

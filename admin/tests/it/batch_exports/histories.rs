@@ -2,9 +2,8 @@
 
 use super::{NOBODY, ORGANIZATION, PROJECT, export};
 use crate::Fixture;
-use millrace_catalog::{
-    ExportLogs, ExportRuns, LogLevel, NewExportLog, NewRun, RunProgress, RunStatus, UtcTime,
-};
+use millrace_catalog::{LogLevel, RunStatus, UtcTime};
+use millrace_exports::{ExportLogs, ExportRuns, NewExportLog, NewRun, RunProgress};
 use serde_json::{Value, json};
 use std::time::Duration;
 use uuid::Uuid;

@@ -1,6 +1,7 @@
 //! Generation of the page of examples, `destinations.md`, from the fields that the catalog checks.
 
-use millrace_catalog::{DestinationSpec, DestinationType, FieldKind};
+use millrace_catalog::DestinationType;
+use millrace_exports::{DestinationSpec, FieldKind};
 use serde_json::Value;
 use std::fmt::Write as _;
 

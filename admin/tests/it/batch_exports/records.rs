@@ -3,7 +3,7 @@
 use super::{ORGANIZATION, PROJECT, export, made, new_export};
 use crate::Fixture;
 use millrace_admin::ApiConfig;
-use millrace_catalog::BatchExports;
+use millrace_exports::BatchExports;
 use serde_json::{Value, json};
 
 on_both!(
@@ -242,7 +242,7 @@ async fn secrets_are_never_returned() {
         );
     }
     let id = path.trim_start_matches(ORGANIZATION).trim_end_matches('/');
-    let place = millrace_catalog::ExportPlace {
+    let place = millrace_exports::ExportPlace {
         organization_id: fixture.made.organization_id,
         project_id: None,
     };

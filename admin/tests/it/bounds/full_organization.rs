@@ -14,7 +14,8 @@ use millrace_catalog::limits::{
     OWNED_ORGANIZATIONS_MAX, PROJECTS_MAX, PROXY_RECORDS_MAX, ROLES_MAX,
 };
 use millrace_catalog::testing::{latest_runs, numbers, random_uuid};
-use millrace_catalog::{CatalogLimits, Level, PLUGIN_SOURCE_BYTES_MAX};
+use millrace_catalog::{CatalogLimits, Level};
+use millrace_organizations::PLUGIN_SOURCE_BYTES_MAX;
 use serde_json::{Value, json};
 use std::io;
 use tokio::net::{TcpListener, TcpSocket};

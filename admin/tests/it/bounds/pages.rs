@@ -6,7 +6,7 @@
 use super::full_organization::FullOrganization;
 use super::http::{RawResponse, get};
 use crate::paths::sample::path_of;
-use millrace_catalog::PLUGIN_SOURCE_BYTES_MAX;
+use millrace_organizations::PLUGIN_SOURCE_BYTES_MAX;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

@@ -1,10 +1,9 @@
 //! An organization with one resource of each kind, for ids in paths and bodies.
 
 use crate::Fixture;
-use millrace_catalog::{
-    Actor, ExportLogs, ExportRuns, Invites, Level, LogLevel, NewExportLog, NewInvite, NewRun,
-    PluginFamily, User, UtcTime,
-};
+use millrace_catalog::{Actor, Level, LogLevel, User, UtcTime};
+use millrace_exports::{ExportLogs, ExportRuns, NewExportLog, NewRun};
+use millrace_organizations::{Invites, NewInvite, PluginFamily};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use uuid::Uuid;

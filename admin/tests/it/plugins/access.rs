@@ -3,7 +3,8 @@
 use super::{ORGANIZATION, all, made};
 use crate::Fixture;
 use crate::access;
-use millrace_catalog::{Level, PluginFamily};
+use millrace_catalog::Level;
+use millrace_organizations::PluginFamily;
 use serde_json::json;
 
 on_both!(

@@ -3,7 +3,7 @@
 use super::{all, made};
 use crate::Fixture;
 use millrace_admin::plugin_catalogue::{CatalogueSource, PluginCatalogue};
-use millrace_catalog::PluginFamily;
+use millrace_organizations::PluginFamily;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ mod catalogue;
 mod source;
 
 use crate::Fixture;
-use millrace_catalog::PluginFamily;
+use millrace_organizations::PluginFamily;
 use serde_json::{Value, json};
 
 on_both!(

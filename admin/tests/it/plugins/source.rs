@@ -2,7 +2,7 @@
 
 use super::{all, made};
 use crate::Fixture;
-use millrace_catalog::PluginFamily;
+use millrace_organizations::PluginFamily;
 use serde_json::{Value, json};
 
 on_both!(

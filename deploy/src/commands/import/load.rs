@@ -1,7 +1,7 @@
 //! `millrace import load`: sends events to a server.
 
 use super::options::{Common, Sources, TargetArguments};
-use super::rejects::rejects_hint;
+use super::rejects_file::rejects_hint;
 use crate::commands::{Invocation, table};
 use crate::config::Config;
 use crate::output;
@@ -31,7 +31,7 @@ pub struct Arguments {
     sources: Sources,
     #[command(flatten)]
     target: TargetArguments,
-    /// Files that are read in parallel
+    /// Number of files that are read in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_files: u8,
     /// Largest number of requests in parallel; fewer when the server is busy
@@ -152,7 +152,7 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
     let rejected: u64 = sum.rejected.values().sum();
     let snapshot = stats.snapshot();
     if sum.records == 0 && outcome.stop.is_some() {
-        // The reason of the stop is all there is to report.
+        // Nothing to summarize: `exit_result` reports the reason of the stop.
         return;
     }
     let generated = match sum.generated.total() {
@@ -160,7 +160,7 @@ fn print_summary(stage: &Load, outcome: &Outcome, stats: &StageStats, invocation
         count => format!(" (and {count} that the mapping created from them)"),
     };
     output::print(&format!(
-        "{}: {} accepted{generated}, {} skipped, {} rejected. This time {} in {:.1} s.",
+        "{}: {} accepted{generated}, {} skipped, {} rejected. This run: {} in {:.1} s.",
         counted(sum.records, "record"),
         counted(sum.accepted.total(), "event"),
         counted(sum.skipped, "record"),
@@ -202,7 +202,7 @@ fn exit_result(outcome: &Outcome, invocation: &Invocation) -> anyhow::Result<()>
         if stop.code == VOLUME_EXCEEDED {
             bail!(
                 "the import stopped ({}): {}\nThe operator approves more with:\n  {} --project-id PROJECT_ID --total-events N \
-                 --events-per-minute N\nThen go on where it stopped with:\n  {}",
+                 --events-per-minute N\nThen continue where it stopped with:\n  {}",
                 stop.code,
                 stop.message,
                 invocation.command("migrations approve", &[]),

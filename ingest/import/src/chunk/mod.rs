@@ -15,7 +15,7 @@ use crate::event_counts::EventCounts;
 use crate::files::SourceFile;
 use crate::journal::{EventState, RecordSet, RecordStatus, Refusals};
 use crate::plan::Plan;
-use crate::reject::{Reject, RejectReason, RejectedBy};
+use crate::rejected_records::{Reject, RejectReason, RejectedBy};
 use crate::replay::{Origin, Replay, Source};
 use crate::request::{BodyPrefix, Request};
 use crate::rules::Applier;

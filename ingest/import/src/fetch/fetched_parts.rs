@@ -3,8 +3,8 @@
 //! The first line names the source, so that parts of two sources with the same names are never
 //! confused. Each of the others names a part and the version that was fetched.
 //!
-//! A line is appended after its part has its final name. A crash between the two costs one more
-//! transfer.
+//! A line is appended after its part was renamed to its final name. A crash between the two costs
+//! one more transfer.
 
 use crate::staging::Staging;
 use anyhow::{Context, bail};
@@ -30,7 +30,7 @@ enum Line {
 pub(super) enum PartState {
     /// The part is there.
     Present,
-    /// Another version of the part is there.
+    /// A file is there, but of another version, or the list does not name it.
     Changed,
     /// The part is not there.
     Missing,
@@ -79,7 +79,7 @@ impl FetchedParts {
         }
         match known {
             Some(known) if known != source => bail!(
-                "{} has what was fetched of {known}. Fetch {source} into another folder with --staging",
+                "{} has parts of another source, {known}. Fetch {source} into another folder with --staging",
                 staging.path().display()
             ),
             Some(_) => {}

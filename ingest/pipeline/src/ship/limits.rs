@@ -1,8 +1,13 @@
 //! Limits that decide when sections become a batch.
 
+use super::section::InsertKey;
 use millrace_clickhouse::{INSERT_BYTES_MAX, INSERT_ROWS_MAX};
-use millrace_rows::{Lane, Month};
+use millrace_rows::{Lane, Month, Table};
 use std::time::Duration;
+
+/// Longest time that person updates wait for more, in either lane: everybody's persons wait for
+/// them, also for those of an import.
+const UPDATES_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Limits of a shipper: when waiting sections are sent, and how much may wait or be in flight.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +16,8 @@ pub struct Limits {
     pub rows_target: u64,
     /// Bytes of rows, before compression, that do.
     pub bytes_target: u64,
-    /// Longest time that rows of this month and the last wait for more.
+    /// Longest time that rows of this month and the last wait for more; person updates never wait
+    /// for longer than a second.
     pub age_recent: Duration,
     /// Longest time that rows of older months wait for more: they trickle in, and every batch is a
     /// part.
@@ -21,7 +27,7 @@ pub struct Limits {
     pub early_every: Duration,
     /// Number of such early batches in a burst after a rest.
     pub early_max: u32,
-    /// Batches under way at once.
+    /// Batches under way at once, beside one of person updates.
     pub in_flight_max: usize,
     /// Sections in memory; the log is not read further until some are settled.
     pub sections_max: usize,
@@ -66,10 +72,12 @@ impl Limits {
         rows <= INSERT_ROWS_MAX && row_bytes <= INSERT_BYTES_MAX
     }
 
-    /// Longest time that rows of `month` wait, if `recent` is the earliest month that counts as
+    /// Longest time that rows of a key wait, if `recent` is the earliest month that counts as
     /// recent.
-    pub(super) fn age(&self, month: Month, recent: Month) -> Duration {
-        if month >= recent {
+    pub(super) fn age(&self, key: &InsertKey, recent: Month) -> Duration {
+        if key.table() == Some(Table::PersonUpdates) {
+            self.age_recent.min(UPDATES_AGE_MAX)
+        } else if key.month >= recent {
             self.age_recent
         } else {
             self.age_old

@@ -58,10 +58,19 @@ async fn person_updates_are_waited_for_alone() {
     let ends = fixture.pipeline.flush_ends().await;
     let (pipeline, until) = (fixture.pipeline.clone(), ends.clone());
     let all = tokio::spawn(async move { pipeline.wait_until_shipped(&until).await });
+    let (pipeline, until) = (fixture.pipeline.clone(), ends.clone());
+    let updates = tokio::spawn(async move { pipeline.wait_until_updates_shipped(&until).await });
+    for output in [&fixture.live, &fixture.historical] {
+        // Shippers of both lanes send them at once, and not one after the other.
+        let mut wanted = output.updates_wanted.clone();
+        let end = output.log.synced();
+        wanted.wait_for(|wanted| *wanted >= end).await.unwrap();
+    }
+    assert!(!updates.is_finished());
     for output in [&fixture.live, &fixture.historical] {
         output.updates_shipped.send_replace(output.log.synced());
     }
-    fixture.pipeline.wait_until_updates_shipped(&ends).await;
+    updates.await.unwrap();
     tokio::task::yield_now().await;
     assert!(!all.is_finished());
     for output in [&fixture.live, &fixture.historical] {

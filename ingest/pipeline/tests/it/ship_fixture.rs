@@ -130,6 +130,7 @@ pub fn start(dir: &Path, database: &Database, limits: Limits) -> (Writer, Shippi
         synced: synced_receiver,
         shipped,
         updates_shipped: watch::channel(Position::FIRST).0,
+        updates_wanted: watch::channel(Position::FIRST).1,
         recovery,
     };
     let mut options = ShipOptions::of(Lane::Live, "node", dir.join("dead-letters"));

@@ -24,13 +24,11 @@
 //! that. From the queue long requests are served one by one, and others in between.
 
 mod cost;
-mod deficit_round_robin;
-mod flow;
 
 pub use cost::{Cost, REQUEST_BYTES};
-pub use flow::Flow;
 
-use deficit_round_robin::{DeficitRoundRobin, QueuedRequest};
+use crate::scheduling::deficit_round_robin::{DeficitRoundRobin, Queued};
+use crate::scheduling::flow::Flow;
 use millrace_rows::Lane;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -69,7 +67,7 @@ pub enum Shed {
 /// Fair queue of one core.
 #[derive(Debug)]
 pub struct FairQueue {
-    waiting: RefCell<DeficitRoundRobin<oneshot::Sender<Permit>>>,
+    waiting: RefCell<DeficitRoundRobin<QueuedRequest>>,
     waiting_bytes: Cell<usize>,
     bytes_max: usize,
     /// Requests that have a permit and are not answered.
@@ -81,6 +79,13 @@ pub struct FairQueue {
     last: Cell<Option<Flow>>,
     contended: Cell<u32>,
     changed: Notify,
+}
+
+/// Request that waits for its permit.
+#[derive(Debug)]
+struct QueuedRequest {
+    cost: Cost,
+    grant: oneshot::Sender<Permit>,
 }
 
 /// Permit of a request in service; it is given back when dropped.
@@ -237,7 +242,7 @@ impl FairQueue {
         }
     }
 
-    fn push(&self, lane: Lane, flow: Flow, request: QueuedRequest<oneshot::Sender<Permit>>) {
+    fn push(&self, lane: Lane, flow: Flow, request: QueuedRequest) {
         let bytes = self.waiting_bytes.get() + request.cost.held_bytes;
         self.waiting_bytes.set(bytes);
         self.waiting.borrow_mut().push(lane, flow, request);
@@ -245,9 +250,10 @@ impl FairQueue {
 
     /// Serves some requests; returns `false` if none could be.
     fn serve_round(self: &Rc<Self>, has_capacity: &impl Fn(Lane) -> bool) -> bool {
+        let has_capacity = |lane: Lane, _: Flow| has_capacity(lane);
         let (mut requests, mut bytes) = (0, 0);
         while requests < ROUND_REQUESTS && bytes < ROUND_BYTES {
-            let next = self.waiting.borrow_mut().next(has_capacity);
+            let next = self.waiting.borrow_mut().next(&has_capacity);
             let Some(request) = next else { break };
             self.waiting_bytes
                 .set(self.waiting_bytes.get() - request.cost.held_bytes);
@@ -258,6 +264,18 @@ impl FairQueue {
             drop(request.grant.send(self.permit(request.cost)));
         }
         requests > 0
+    }
+}
+
+// === impl QueuedRequest ===
+
+impl Queued for QueuedRequest {
+    fn turn_bytes(&self) -> usize {
+        self.cost.turn_bytes
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.cost.held_bytes
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fair queue against a model, and tests of each promise.
 
-use super::deficit_round_robin::QUANTUM_BYTES;
 use super::*;
+use crate::scheduling::deficit_round_robin::QUANTUM_BYTES;
 use proptest::prelude::*;
 
 const CAPACITY_BYTES: usize = 4 << 20;
@@ -151,7 +151,7 @@ proptest! {
             }
         }
         for _ in 0..served {
-            let request = queue.waiting.borrow_mut().next(&|_| true).unwrap();
+            let request = queue.waiting.borrow_mut().next(&|_, _| true).unwrap();
             bytes[sizes.iter().position(|size| *size == request.cost.turn_bytes).unwrap()] += request.cost.turn_bytes;
         }
         let most = bytes.iter().max().unwrap();

@@ -1,6 +1,6 @@
 //! Connections of a worker: accepted, served, refused, and waited for.
 
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use crate::config::ServerConfig;
 use crate::connection::limits::ConnectionPermit;
 use crate::connection::raw_response::{raw_rejection, respond_and_close};

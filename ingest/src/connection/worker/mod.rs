@@ -154,7 +154,8 @@ async fn watch_budget(process: Arc<ProcessState>) {
 mod tests {
     use super::*;
     use crate::process::testing::deps;
-    use millrace_catalog::{BootstrapOptions, Catalog};
+    use millrace_catalog::Catalog;
+    use millrace_organizations::{BootstrapOptions, bootstrap};
     use millrace_parse::Parser;
     use millrace_pipeline::Running;
     use std::cell::RefCell;
@@ -245,7 +246,7 @@ mod tests {
             project_key: Some(KEY.to_owned()),
             ..BootstrapOptions::default()
         };
-        catalog.bootstrap(options).await.unwrap().unwrap();
+        bootstrap(&catalog, options).await.unwrap().unwrap();
     }
 
     fn events(count: usize, text: &str) -> serde_json::Value {

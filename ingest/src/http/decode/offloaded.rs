@@ -3,24 +3,47 @@
 
 use super::encoded_payload::{DecodedPayload, EncodedPayload, PayloadKind, is_known};
 use crate::admission::budget::Share;
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use crate::core::Core;
 use crate::http::context::RequestContext;
 use crate::http::parse::LOOKUPS_MAX;
-use crate::offload::{OffloadFailed, OffloadSlot};
+use crate::offload::{OffloadFailed, OffloadSlot, OffloadWork};
+use crate::scheduling::flow::Flow;
 use millrace_encoding::{
     BodyBuf, BodyDecodeError, Buffers, DecodeLimits, Encoded, Encoding, Expansion, keys_in,
 };
 use millrace_parse::ApiError;
+use millrace_rows::Lane;
 use std::cell::RefCell;
 
 /// State of an attempt to decode that did not suffice.
-pub(super) struct Tried {
+pub(super) struct DecodeAttempt {
     pub(super) limits: DecodeLimits,
-    pub(super) is_key_known: bool,
+    /// Lane of the request, as far as its head names it.
+    pub(super) lane: Lane,
+    /// Flow of the body, by the known key that it names.
+    pub(super) flow: Flow,
     pub(super) encoded: Option<Encoded>,
     /// Encoding of what was too large.
     pub(super) encoding: Encoding,
+}
+
+impl DecodeAttempt {
+    /// Limits of the next attempt.
+    fn next_limits(&self, sent: &EncodedPayload, expansion: &Expansion) -> DecodeLimits {
+        let limits = expansion.limits(self.flow.is_known());
+        sent.next_limits(expansion, self.limits, limits)
+    }
+
+    /// Work of the next attempt: all that the body may decode to in it, as it gets as much memory.
+    fn next_work(&self, sent: &EncodedPayload, expansion: &Expansion) -> OffloadWork {
+        let decoded_bytes_max = sent.memory_max(self.next_limits(sent, expansion));
+        OffloadWork {
+            lane: self.lane,
+            flow: self.flow,
+            bytes: decoded_bytes_max.max(sent.bytes.len()),
+        }
+    }
 }
 
 /// Decodes a body that is too large for a core, or for one whose key is not known.
@@ -31,20 +54,21 @@ pub(super) async fn decode_offloaded(
     key: Option<&str>,
     mut share: Share,
     expansion: Expansion,
-    mut tried: Tried,
+    mut tried: DecodeAttempt,
 ) -> Result<DecodedPayload, ApiError> {
     let core = request.core;
     let keys = keys_so_far(key, &mut tried, &sent);
-    tried.is_key_known = is_any_known(core, &keys).await?;
-    let mut offload = request.acquire_offload(tried.is_key_known).await?;
+    tried.flow = known_flow(core, &keys).await?;
+    let work = tried.next_work(&sent, &expansion);
+    let mut offload = request.acquire_offload(work).await?;
     let mut is_searched = false;
     loop {
         if let Some(encoded) = tried.encoded.take() {
             tried.encoding = encoded.encoding;
-            if key.is_none() && !tried.is_key_known {
-                tried.is_key_known = is_any_known(core, &encoded.keys).await?;
+            if key.is_none() && !tried.flow.is_known() {
+                tried.flow = known_flow(core, &encoded.keys).await?;
             }
-            let is_found = key.is_some() || tried.is_key_known;
+            let is_found = key.is_some() || tried.flow.is_known();
             if let Some(bytes_max) = expansion.searched_bytes_max(encoded.encoding)
                 && bytes_max > tried.limits.of(encoded.encoding)
                 && !is_found
@@ -54,16 +78,17 @@ pub(super) async fn decode_offloaded(
                 let keys;
                 (offload, sent, share, keys) =
                     search(core, offload, (sent, share), encoded, bytes_max).await?;
-                tried.is_key_known = is_any_known(core, &keys).await?;
+                tried.flow = known_flow(core, &keys).await?;
             }
         }
-        if tried.is_key_known {
+        if tried.flow.is_known() {
             offload.mark_project_known();
             share.mark_project_known();
         }
-        let limits = expansion.limits(tried.is_key_known);
-        refuse_larger(&sent, &expansion, &tried, limits)?;
-        let limits = sent.next_limits(&expansion, tried.limits, limits);
+        refuse_larger(&sent, &expansion, &tried)?;
+        let limits = tried.next_limits(&sent, &expansion);
+        let grown = offload.grow_to(tried.next_work(&sent, &expansion)).await;
+        offload = grown.map_err(|OffloadFailed| core.admission.overloaded())?;
         let json;
         (offload, sent, share, json) = json_of(core, offload, (sent, share), limits, key).await?;
         match json {
@@ -116,7 +141,7 @@ async fn json_of(
 }
 
 /// Keys that the head or the beginning of the body names.
-fn keys_so_far(key: Option<&str>, tried: &mut Tried, sent: &EncodedPayload) -> Vec<String> {
+fn keys_so_far(key: Option<&str>, tried: &mut DecodeAttempt, sent: &EncodedPayload) -> Vec<String> {
     match (key, &mut tried.encoded) {
         (Some(key), _) => vec![key.to_owned()],
         (None, Some(encoded)) => std::mem::take(&mut encoded.keys),
@@ -128,10 +153,10 @@ fn keys_so_far(key: Option<&str>, tried: &mut Tried, sent: &EncodedPayload) -> V
 fn refuse_larger(
     sent: &EncodedPayload,
     expansion: &Expansion,
-    tried: &Tried,
-    limits: DecodeLimits,
+    tried: &DecodeAttempt,
 ) -> Result<(), ApiError> {
-    let bytes_max = limits.of(tried.encoding);
+    let is_key_known = tried.flow.is_known();
+    let bytes_max = expansion.limits(is_key_known).of(tried.encoding);
     let parts_max = match &sent.kind {
         PayloadKind::Parts { bytes_max, .. } => *bytes_max,
         _ => usize::MAX,
@@ -142,7 +167,7 @@ fn refuse_larger(
     Err(if parts_max < bytes_max {
         event_too_large()
     } else {
-        expansion.refusal(tried.encoding, tried.is_key_known)
+        expansion.refusal(tried.encoding, is_key_known)
     })
 }
 
@@ -167,12 +192,16 @@ async fn search(
     Ok((offload, sent, share, keys))
 }
 
-/// Returns true if one of the first of these is a project's key. Cached keys are asked first, as
-/// that works without the catalog, too.
-async fn is_any_known(core: &Core, keys: &[String]) -> Result<bool, ApiError> {
+/// Flow of the first of these that is a project's key. Cached keys are asked first, as that works
+/// without the catalog, too.
+///
+/// # Errors
+///
+/// 503 if the catalog was asked and did not answer.
+pub async fn known_flow(core: &Core, keys: &[String]) -> Result<Flow, ApiError> {
     let known = &core.process.deps.keys;
-    if keys.iter().any(|key| is_known(known.cached(key))) {
-        return Ok(true);
+    if let Some(key) = keys.iter().find(|key| is_known(known.cached(key))) {
+        return Ok(Flow::of_key(key.as_bytes()));
     }
     for key in keys.iter().take(LOOKUPS_MAX) {
         let found = known.find(key).await;
@@ -180,10 +209,10 @@ async fn is_any_known(core: &Core, keys: &[String]) -> Result<bool, ApiError> {
             .map_err(|_| core.admission.error(Rejection::KeyLookupFailed))?
             .is_some()
         {
-            return Ok(true);
+            return Ok(Flow::of_key(key.as_bytes()));
         }
     }
-    Ok(false)
+    Ok(Flow::UNKNOWN)
 }
 
 /// Builds a 400 for an event in parts, as for every event that is too large.

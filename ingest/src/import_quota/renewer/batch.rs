@@ -10,7 +10,7 @@
 
 use super::{AskError, CATALOG_TIMEOUT, LeaseRenewer, LeasedProject};
 use crate::import_quota::lease::{Cause, QuotaLease};
-use millrace_catalog::{ImportQuotas, LeaseDecision, LeaseReport};
+use crate::import_quota::quotas::{ImportQuotas, LeaseDecision, LeaseReport};
 use millrace_rows::ProjectId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};

@@ -4,11 +4,10 @@ mod batch;
 
 use super::lease::{Cause, QuotaLease};
 use super::project::Project;
+use super::quotas::{ImportQuotas, LeaseDecision, LeaseReport};
 use super::refusal::{CatalogDecision, ImportRefusal};
 use crate::metrics;
-use millrace_catalog::{
-    Catalog, CatalogError, ChangeError, ImportQuotas, LeaseDecision, LeaseReport,
-};
+use millrace_catalog::{Catalog, CatalogError, ChangeError};
 use millrace_pipeline::ImportReservation;
 use millrace_pipeline::panic_point::{PanicPoint, pass};
 use millrace_rows::{Clock, ProjectId, RareLog};

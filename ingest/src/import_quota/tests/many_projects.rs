@@ -2,7 +2,8 @@
 
 use super::{Node, TEST_TIMEOUT, TestEnv};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
-use millrace_catalog::{Actor, Catalog, NewProject, Projects};
+use millrace_catalog::{Actor, Catalog};
+use millrace_organizations::{NewProject, Projects};
 use millrace_rows::ProjectId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

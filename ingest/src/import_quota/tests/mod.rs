@@ -8,10 +8,8 @@ mod many_projects;
 
 use super::{ImportQuota, ImportRefusal, RunningImportQuota};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
-use millrace_catalog::{
-    Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, HistoricalMigrations,
-    NodeStarts, Nodes,
-};
+use millrace_catalog::{Actor, Catalog, HistoricalMigration, NodeStarts, Nodes};
+use millrace_organizations::{BootstrapOptions, HistoricalGrant, HistoricalMigrations, bootstrap};
 use millrace_pipeline::{Ack, Pipeline, PipelineError, PipelineOptions, Running};
 use millrace_rows::{
     Batch, Clock, EventRow, Lane, Micros, Month, ProjectId, RowGroup, RowKey, Table, TestClock,
@@ -48,7 +46,7 @@ impl TestEnv {
         let starts = NodeStarts::default();
         let other = Nodes::new(&catalog).register("elsewhere", "host", &starts);
         other.await.unwrap();
-        let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let made = bootstrap(&catalog, BootstrapOptions::default()).await;
         let made = made.unwrap().unwrap();
         let grant = HistoricalGrant {
             project_id: made.project_id,

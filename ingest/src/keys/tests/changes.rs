@@ -2,7 +2,8 @@
 
 use super::super::answers::{CatalogUnavailable, FOUND_MICROS};
 use super::Fixture;
-use millrace_catalog::{Actor, NewProject, Projects};
+use millrace_catalog::Actor;
+use millrace_organizations::{NewProject, Projects};
 use millrace_parse::KeyLookup;
 use millrace_rows::ProjectId;
 use std::sync::atomic::Ordering;

@@ -2,7 +2,8 @@
 
 use super::super::answers::{FOUND_MICROS, RETRY_MICROS, lock};
 use super::Fixture;
-use millrace_catalog::{ProjectKeys, Projects};
+use millrace_catalog::ProjectKeys;
+use millrace_organizations::Projects;
 use millrace_parse::{KeyLookup, Project};
 
 impl Fixture {

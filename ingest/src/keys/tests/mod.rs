@@ -11,9 +11,10 @@ use super::answers::{
 use super::cache::{Keys, UNKNOWN_MAX};
 use futures_util::FutureExt;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
-use millrace_catalog::{
-    Actor, BootstrapOptions, Catalog, NewProject, Organizations, ProjectChange, ProjectKeyChanges,
-    Projects,
+use millrace_catalog::{Actor, Catalog, Patch};
+use millrace_organizations::{
+    BootstrapOptions, NewProject, Organizations, ProjectChange, ProjectKeyChanges, Projects,
+    bootstrap,
 };
 use millrace_parse::{KeyLookup, Project};
 use millrace_rows::ProjectId;
@@ -39,8 +40,7 @@ impl Fixture {
     async fn new() -> Self {
         let database = TestDatabase::of(DatabaseKind::Sqlite).await;
         let catalog = Catalog::open(database.url()).await.unwrap();
-        let made = catalog
-            .bootstrap(BootstrapOptions::default())
+        let made = bootstrap(&catalog, BootstrapOptions::default())
             .await
             .unwrap()
             .unwrap();
@@ -91,7 +91,7 @@ async fn a_found_key_is_asked_for_again_after_a_minute() {
     assert_eq!(keys.organization_of(project_id), Some(fixture.organization));
     let elsewhere = fixture.elsewhere().await;
     let anonymize = ProjectChange {
-        anonymize_ips: Some(true),
+        anonymize_ips: Patch::Value(true),
         ..ProjectChange::default()
     };
     let (organization, id) = (fixture.organization, fixture.project.id);

@@ -113,6 +113,7 @@ fn a_body_that_comes_slowly_and_steadily_is_taken() {
     let env = TestEnv::with(|options| {
         options.server.limits.body_stall_timeout = 3 * SHORT;
         options.server.limits.body_hold = SHORT / 10;
+        options.server.limits.body_slow_after = SHORT / 10;
     });
     let whole = request("POST", "/batch/", &[], batch(&["slow"; 40]).as_bytes());
     let mut client = env.client();
@@ -132,6 +133,7 @@ fn bodies_that_are_nearly_complete_leave_budget_for_others() {
     let env = TestEnv::with(|options| {
         options.server.limits.in_flight_bytes_max = 8 * BODY_BYTES;
         options.server.limits.body_hold = SHORT / 5;
+        options.server.limits.body_slow_after = SHORT / 5;
     });
     let started = Instant::now();
     let hold_on = || {

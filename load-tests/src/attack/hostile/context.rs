@@ -1,7 +1,7 @@
 //! State that all attacking tasks share.
 
 use crate::attack::bombs::{self, Bomb};
-use crate::attack::cost_search::{CostSearch, DearBody};
+use crate::attack::cost_search::{CostSearch, CostlyBody};
 use crate::attack::findings::Findings;
 use crate::attack::http::Client;
 use crate::attack::mutate::Corpus;
@@ -29,7 +29,7 @@ pub(in crate::attack) struct AttackContext {
     pub(super) corpus: Corpus,
     pub(super) bombs_of_nobody: Vec<Bomb>,
     pub(super) bombs_with_key: Vec<Bomb>,
-    /// Dearest bodies of the stranger and of the sender with a key.
+    /// Costliest bodies of the stranger and of the sender with a key.
     pub(super) search_of_nobody: CostSearch,
     pub(super) search_with_key: CostSearch,
     /// Paths of image tags, by the encoding of their data.
@@ -79,16 +79,16 @@ impl AttackContext {
         })
     }
 
-    /// Times the dearest bodies that were found, now that the attack is over.
-    pub(in crate::attack) fn dearest_bodies(&self) -> Result<Vec<DearBody>> {
+    /// Times the costliest bodies that were found, now that the attack is over.
+    pub(in crate::attack) fn costliest_bodies(&self) -> Result<Vec<CostlyBody>> {
         current_thread_runtime()?.block_on(async {
             let nobody = self
                 .search_of_nobody
-                .dearest(&self.stranger, "without a key");
-            let mut dearest = nobody.await;
-            let with_key = self.search_with_key.dearest(&self.sender, "with a key");
-            dearest.extend(with_key.await);
-            Ok(dearest)
+                .costliest(&self.stranger, "without a key");
+            let mut costliest = nobody.await;
+            let with_key = self.search_with_key.costliest(&self.sender, "with a key");
+            costliest.extend(with_key.await);
+            Ok(costliest)
         })
     }
 

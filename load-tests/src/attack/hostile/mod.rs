@@ -56,7 +56,7 @@ const CLEAR_MAX: Duration = Duration::from_secs(30);
 
 /// A phase of attack.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
+pub(super) struct AttackRound {
     /// Number of the round, from zero.
     pub(super) number: u32,
     pub(super) duration: Duration,
@@ -68,7 +68,7 @@ impl AttackContext {
     /// Runs all tasks at once for the round's duration; requests in flight are then dropped, as
     /// hostile clients do. Their exports are deleted at the end, so that they do not disturb the
     /// calm.
-    pub(super) fn run_round(self: &Arc<Self>, round: Round) -> Result<()> {
+    pub(super) fn run_round(self: &Arc<Self>, round: AttackRound) -> Result<()> {
         // Real attackers have machines of their own and take no CPU time of the server's. But what
         // else runs here may leave none to attackers behind all others.
         if !round.is_extra {

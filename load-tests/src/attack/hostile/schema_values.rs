@@ -1,4 +1,4 @@
-//! Random values of the API's schemas, sometimes of no schema.
+//! Random values for the API's schemas; some violate their schema.
 
 use super::context::HOSTILE_TEXT;
 use super::sample::resolved;
@@ -9,10 +9,11 @@ use std::sync::LazyLock;
 
 /// Highest depth to which schemas are followed.
 pub(super) const DEPTH_MAX: u8 = 6;
-/// Name by which serde_json marks an object whose text it reads as JSON.
+/// Private key of serde_json: in an object with this key alone, the string is parsed as JSON
+/// (`RawValue`).
 const MARKER: &str = "$serde_json::private::RawValue";
 
-/// A random value of a schema, sometimes of no schema.
+/// Random value for a schema; sometimes it, or a part of it, violates the schema.
 pub(super) fn random_value(schemas: &Value, schema: &Value, depth: u8, rng: &mut StdRng) -> Value {
     if depth == 0 || rng.random_ratio(1, 12) {
         return odd(rng);
@@ -57,9 +58,9 @@ pub(super) fn random_value(schemas: &Value, schema: &Value, depth: u8, rng: &mut
     }
 }
 
-/// JSON of some 12 000 levels, of which no reader sees more than 121 at once: the text of each
-/// marker is JSON again. Short enough for many requests; a reader that follows it overflows its
-/// stack.
+/// JSON nested 12 000 levels deep in 100 layers. Each layer has 121 levels, and the next one is
+/// escaped in a string below a marker, so depth limits per text do not apply. A parser that follows
+/// the markers overflows its stack. Short enough for many requests.
 static NESTED_MARKERS: LazyLock<String> = LazyLock::new(|| {
     let (open, close) = ("[".repeat(120), "]".repeat(120));
     let mut text = "0".to_owned();

@@ -59,7 +59,7 @@ pub(super) async fn bombs(context: Arc<AttackContext>, mut rng: StdRng) {
     }
 }
 
-/// Sends mutated bodies of the fuzzers' corpora with a known key, and mutations of the dearest so
+/// Sends mutated bodies of the fuzzers' corpora with a known key, and mutations of the costliest so
 /// far.
 pub(super) async fn mutations(context: Arc<AttackContext>, mut rng: StdRng) {
     let key = &context.tenants.hostile.project_key;

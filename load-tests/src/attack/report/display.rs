@@ -89,10 +89,10 @@ impl fmt::Display for Report {
         if let Some(verification) = &self.verification {
             writeln!(f, "\n{verification}\n")?;
         }
-        for (operation, took) in &self.dearest {
+        for (operation, took) in &self.slowest_operations {
             writeln!(f, "{operation}: {took}")?;
         }
-        for body in &self.dearest_bodies {
+        for body in &self.costliest_bodies {
             writeln!(f, "{body}")?;
         }
         for wrong in &self.wrongs {

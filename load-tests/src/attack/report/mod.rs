@@ -4,7 +4,7 @@ mod display;
 #[cfg(test)]
 mod tests;
 
-use super::cost_search::DearBody;
+use super::cost_search::CostlyBody;
 use super::findings::{Findings, OperationTimes, Outcomes};
 use super::good_tenant::load::PhaseReport;
 use super::hostile::unproved;
@@ -13,7 +13,7 @@ use crate::verify::VerifyReport;
 use serde::Serialize;
 
 /// Slowest operations that a report shows.
-const DEAREST_MAX: usize = 12;
+const SLOWEST_OPERATIONS_MAX: usize = 12;
 
 /// Highest memory of a server: bodies (1 GiB and half as much for parsers), responses (256 MiB),
 /// and the process itself.
@@ -60,12 +60,16 @@ pub struct Report {
     pub verification: Option<VerifyReport>,
     /// Outcomes of all attempts.
     pub outcomes: Outcomes,
-    /// Selected tasks without a processed request.
+    /// Missing proofs of the selected tasks: none of the expected outcomes was seen.
     pub unproved: Vec<String>,
-    /// Operations of the API with their response times, slowest first.
-    pub dearest: Vec<(String, OperationTimes)>,
-    /// Bodies that took longest for their bytes, dearest first, without a key and with one.
-    pub dearest_bodies: Vec<DearBody>,
+    /// Operations of the API with their response times, slowest first. JSON reports call it
+    /// `dearest`.
+    #[serde(rename = "dearest")]
+    pub slowest_operations: Vec<(String, OperationTimes)>,
+    /// Bodies with the longest response time per byte, sent without a key and with one; for each
+    /// sender the longest first. JSON reports call it `dearest_bodies`.
+    #[serde(rename = "dearest_bodies")]
+    pub costliest_bodies: Vec<CostlyBody>,
     /// Number of violations.
     pub wrong: u64,
     /// The first violations, in words.
@@ -86,8 +90,8 @@ impl Report {
             verification: None,
             outcomes: Outcomes::new(),
             unproved: Vec::new(),
-            dearest: Vec::new(),
-            dearest_bodies: Vec::new(),
+            slowest_operations: Vec::new(),
+            costliest_bodies: Vec::new(),
             wrong: 0,
             wrongs: Vec::new(),
         }
@@ -97,13 +101,13 @@ impl Report {
     pub(super) fn add(&mut self, findings: &Findings, only: &[String]) {
         self.outcomes = findings.outcomes();
         self.unproved = unproved(&self.outcomes, only);
-        self.dearest = findings.dearest();
-        self.dearest.truncate(DEAREST_MAX);
+        self.slowest_operations = findings.slowest_operations();
+        self.slowest_operations.truncate(SLOWEST_OPERATIONS_MAX);
         let wrongs = findings.wrongs();
         (self.wrong, self.wrongs) = (wrongs.count, wrongs.examples);
     }
 
-    /// Tasks that were not processed, and services that were not given, so far.
+    /// Missing proofs, and kinds of service that the good tenant never got under attack, so far.
     pub(super) fn missing(&self) -> Vec<String> {
         let unserved = self.unserved().into_iter().map(str::to_owned);
         self.unproved.iter().cloned().chain(unserved).collect()
@@ -116,8 +120,9 @@ impl Report {
         most.max().unwrap_or_default()
     }
 
-    /// Returns true if nothing is wrong, at whatever speed: no violation, every event stored once,
-    /// memory below its limit, the good tenant served under attack, and every attack carried out.
+    /// Returns true if the run was correct, whatever its speed: no violation, every event stored
+    /// once, memory below its limit, the good tenant served under attack, and every attack carried
+    /// out.
     #[must_use]
     pub fn is_right(&self) -> bool {
         let is_stored = self

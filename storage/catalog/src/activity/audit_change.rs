@@ -92,7 +92,7 @@ pub struct ActivityChange {
 
 /// Audit entry that is about to be written.
 #[derive(Clone, Debug)]
-pub(crate) struct AuditChange {
+pub struct AuditChange {
     pub(super) organization_id: Option<Uuid>,
     pub(super) scope: ActivityScope,
     pub(super) item_id: String,
@@ -103,7 +103,8 @@ pub(crate) struct AuditChange {
 impl AuditChange {
     /// Starts an entry without changed fields. `item_id` is the id in the API's paths, `name` is
     /// for people.
-    pub(crate) fn new(
+    #[must_use]
+    pub fn new(
         activity: Activity,
         scope: ActivityScope,
         organization_id: impl Into<Option<Uuid>>,
@@ -123,12 +124,8 @@ impl AuditChange {
     }
 
     /// Adds a field if its value changed.
-    pub(crate) fn field(
-        mut self,
-        name: &str,
-        before: impl Serialize,
-        after: impl Serialize,
-    ) -> Self {
+    #[must_use]
+    pub fn field(mut self, name: &str, before: impl Serialize, after: impl Serialize) -> Self {
         let before = serde_json::to_value(before).unwrap_or_default();
         let after = serde_json::to_value(after).unwrap_or_default();
         if before != after {
@@ -149,13 +146,15 @@ impl AuditChange {
     }
 
     /// Returns true if no field changed: then neither row nor entry needs writing.
-    pub(crate) fn changes_nothing(&self) -> bool {
+    #[must_use]
+    pub fn changes_nothing(&self) -> bool {
         self.detail.changes.is_empty()
     }
 
     /// Copy of the entry for one of several organizations: lists of organizations are cut to this
     /// one.
-    pub(crate) fn narrowed_to(&self, organization_id: Option<Uuid>) -> Self {
+    #[must_use]
+    pub fn narrowed_to(&self, organization_id: Option<Uuid>) -> Self {
         let mut narrowed = self.clone();
         narrowed.organization_id = organization_id;
         let Some(own) = organization_id.map(|id| Value::from(id.to_string())) else {

@@ -17,17 +17,21 @@
 //! | `plugins` | source files that deleted plugins left |
 //! | `keys` | personal keys that ended long ago |
 //! | `users` | users who have nothing any more |
+//! | `in_force` | condition for keys in force |
 //! | `withdrawn` | configurations of withdrawn plugins in other organizations |
 
 mod activity;
 mod exports;
+mod in_force;
 mod keys;
 mod leftovers;
 mod plugins;
 mod users;
 mod withdrawn;
 
-pub(crate) use users::mark_used;
+pub use in_force::in_force;
+pub use users::mark_used;
+pub use withdrawn::uses_by_others;
 
 use crate::catalog::Catalog;
 

@@ -5,6 +5,7 @@
 //! a membership or a key, in the transaction that adds it. Entries of the activity log have the
 //! names of users themselves, so they stay as they are.
 
+use super::in_force::in_force;
 use super::{Cleanup, ROWS_MAX, USERS_MAX};
 use crate::database_clock::micros;
 use crate::entities::{
@@ -12,7 +13,6 @@ use crate::entities::{
     personal_api_keys as keys, unused_users as unused, users,
 };
 use crate::error::{CatalogError, ChangeError};
-use crate::personal_keys::in_force;
 use crate::time::UtcTime;
 use crate::transaction::Abort;
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, LockBehavior, LockType, OnConflict};
@@ -54,7 +54,7 @@ impl Cleanup<'_> {
             noted.map_err(|error| self.0.error(&error))?;
             self.0.commit(transaction).await?;
         }
-        let forgotten = forget(&self.0.writer, &looked.noted - &looked.idle).await;
+        let forgotten = delete_notes(&self.0.writer, &looked.noted - &looked.idle).await;
         forgotten.map_err(|error| self.0.error(&error))?;
         Ok(Some(looked.last))
     }
@@ -122,7 +122,11 @@ impl Cleanup<'_> {
 
 /// Forgets that a user had nothing, in the transaction that gives the user something: who loses it
 /// before the next pass is kept from then on.
-pub(crate) async fn mark_used(within: &DatabaseTransaction, user_id: i64) -> Result<(), DbErr> {
+///
+/// # Errors
+///
+/// Any database error.
+pub async fn mark_used(within: &DatabaseTransaction, user_id: i64) -> Result<(), DbErr> {
     let noted = unused::Entity::delete_by_id(user_id);
     noted.exec(within).await.map(drop)
 }
@@ -141,7 +145,8 @@ async fn note(within: &DatabaseTransaction, ids: BTreeSet<i64>, now: UtcTime) ->
     noted.exec_without_returning(within).await.map(drop)
 }
 
-async fn forget(db: &DatabaseConnection, ids: BTreeSet<i64>) -> Result<(), DbErr> {
+/// Deletes the notes on users who are not idle any more.
+async fn delete_notes(db: &DatabaseConnection, ids: BTreeSet<i64>) -> Result<(), DbErr> {
     if ids.is_empty() {
         return Ok(());
     }

@@ -7,13 +7,12 @@ use crate::entities::{
     organizations, plugin_configs as configs, plugins, projects, withdrawn_plugins as withdrawn,
 };
 use crate::error::{CatalogError, ChangeError};
-use crate::plugins::uses_by_others;
 use crate::transaction::locked;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::OnConflict;
+use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
 use sea_orm::{
-    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, QueryTrait,
+    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, JoinType, QueryFilter,
+    QueryOrder, QuerySelect, QueryTrait, Select,
 };
 
 impl Cleanup<'_> {
@@ -158,4 +157,22 @@ impl Cleanup<'_> {
         }
         Ok(gone.rows_affected)
     }
+}
+
+/// Query for configurations in projects of organizations that do not own the plugin, joined with
+/// the projects and the plugins.
+#[must_use]
+pub fn uses_by_others() -> Select<configs::Entity> {
+    let project = configs::Entity::belongs_to(projects::Entity)
+        .from(configs::Column::TeamId)
+        .to(projects::Column::Id);
+    let plugin = configs::Entity::belongs_to(plugins::Entity)
+        .from(configs::Column::PluginId)
+        .to(plugins::Column::Id);
+    let owner = Expr::col((plugins::Entity, plugins::Column::OrganizationId));
+    let user = Expr::col((projects::Entity, projects::Column::OrganizationId));
+    configs::Entity::find()
+        .join(JoinType::InnerJoin, project.into())
+        .join(JoinType::InnerJoin, plugin.into())
+        .filter(user.ne(owner))
 }

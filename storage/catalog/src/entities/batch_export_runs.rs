@@ -83,7 +83,7 @@ impl RunStatus {
     }
 
     /// Statuses for which [`RunStatus::is_open`] is true.
-    pub(crate) const OPEN: [Self; 3] = [Self::Starting, Self::Running, Self::FailedRetryable];
+    pub const OPEN: [Self; 3] = [Self::Starting, Self::Running, Self::FailedRetryable];
 }
 
 /// Reached by identifiers, not by joins.

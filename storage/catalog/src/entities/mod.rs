@@ -1,4 +1,5 @@
-//! Entities of the tables, one file each. They stay inside this crate: callers get the models only.
+//! Entities of the tables, one file each. They are for the owners of the records, which `deny.toml`
+//! lists with SeaORM; all others get the models only.
 
 pub mod activity_counts;
 pub mod activity_log;

@@ -1,12 +1,14 @@
 //! Invites to organizations.
 
 use crate::{Level, UtcTime};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use sea_orm::FromJsonQueryResult;
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Invite; an address has at most one in an organization.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -48,12 +50,14 @@ pub struct Model {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 pub struct ProjectAccesses(pub Vec<ProjectAccess>);
 
-/// Level in a private project.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A level in a private project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PrivateProjectAccess")]
 pub struct ProjectAccess {
     /// Id of the project.
     pub id: i64,
     /// Level in the project.
+    #[schemars(description = "")]
     pub level: ProjectAccessLevel,
 }
 
@@ -65,6 +69,25 @@ pub enum ProjectAccessLevel {
     Number(i64),
     /// `member` or `admin`.
     Word(String),
+}
+
+impl JsonSchema for ProjectAccessLevel {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ProjectAccessLevel".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "type": "integer", "enum": [1, 8] },
+                { "type": "string", "enum": ["member", "admin"] },
+            ],
+        })
+    }
 }
 
 impl ProjectAccessLevel {

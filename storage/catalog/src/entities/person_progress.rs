@@ -6,11 +6,14 @@ use sea_orm::entity::prelude::{
     EnumIter, PrimaryKeyTrait, Uuid,
 };
 
+/// Id of the only row.
+pub const ROW: i32 = 1;
+
 /// Only row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "person_progress")]
 pub struct Model {
-    /// Always 1.
+    /// Always [`ROW`].
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: i32,
     /// Position of the last update that was applied: time of arrival.

@@ -2,11 +2,14 @@
 
 use crate::UtcTime;
 use crate::stored_json::StoredJson;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use sea_orm::DeriveActiveEnum;
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
     EnumIter, PrimaryKeyTrait, Uuid,
 };
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Plugin.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -56,8 +59,9 @@ pub struct Model {
 }
 
 /// Origin of a plugin's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum PluginType {
     /// Folder of the server.
     Local,
@@ -71,8 +75,42 @@ pub enum PluginType {
     Inline,
 }
 
+impl JsonSchema for PluginType {
+    fn schema_name() -> Cow<'static, str> {
+        "PluginType".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "enum": ["local", "custom", "repository", "source", "inline"],
+            "description": "Origin of a plugin's code.",
+        })
+    }
+}
+
 /// Reached by identifiers, not by joins.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sea_orm::{ActiveEnum, Iterable};
+
+    #[test]
+    fn the_schema_lists_the_types_as_they_are_stored_and_written() {
+        let stored: Vec<_> = PluginType::iter().map(|kind| kind.to_value()).collect();
+        let schema = SchemaGenerator::default().into_root_schema_for::<PluginType>();
+        let listed = schema.get("enum").cloned().unwrap();
+        assert_eq!(listed, serde_json::json!(stored));
+        let written: Vec<_> = PluginType::iter().collect();
+        assert_eq!(listed, serde_json::json!(written));
+        assert_eq!(
+            serde_json::from_value::<Vec<PluginType>>(listed).unwrap(),
+            written
+        );
+    }
+}

@@ -56,7 +56,7 @@ pub enum ProxyStatus {
 
 impl ProxyStatus {
     /// Statuses of a domain that points here: one record of a domain has one of these.
-    pub(crate) const PROVEN: [Self; 2] = [Self::Valid, Self::Warning];
+    pub const PROVEN: [Self; 2] = [Self::Valid, Self::Warning];
 }
 
 /// Reached by identifiers, not by joins.

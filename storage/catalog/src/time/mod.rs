@@ -10,12 +10,12 @@ mod local;
 mod rfc3339;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use jiff::civil::DateTime;
 use local::{NANOS_PER_MICRO, utc_datetime};
 use millrace_rows::Micros;
 use sea_orm::DeriveValueType;
-use serde::{Serialize, Serializer};
 use std::fmt;
 use std::ops::Range;
 
@@ -97,12 +97,6 @@ impl fmt::Display for UtcTime {
             0 => f.write_str("Z"),
             micros => write!(f, ".{micros:06}Z"),
         }
-    }
-}
-
-impl Serialize for UtcTime {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

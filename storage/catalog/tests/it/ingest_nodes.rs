@@ -1,7 +1,6 @@
 //! Registry of ingest nodes: registered, running, stopped, deregistered; and the watermark of
 //! exports.
 
-use crate::test_env::START;
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Catalog, ChangeError, NodeStart, NodeStarts, NodeState, Nodes, Published, RegisterError,
@@ -23,6 +22,9 @@ on_both!(
     the_process_that_started_last_has_the_name_and_the_other_is_told,
     nodes_are_listed_with_their_times,
 );
+
+/// Start of tests.
+const START: Micros = Micros(1_800_000_000_000_000);
 
 const fn at(seconds: i64) -> UtcTime {
     UtcTime(START.0 + seconds * 1_000_000)

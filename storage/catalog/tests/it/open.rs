@@ -1,42 +1,15 @@
 //! Opening a catalog: older schemas, many processes at once, and errors.
 
 use millrace_catalog::testing::{TestDatabase, TestPostgres};
-use millrace_catalog::{BootstrapOptions, Catalog, CatalogError, ProjectKeys, Users};
-use uuid::Uuid;
+use millrace_catalog::{Catalog, CatalogError};
 
 on_both!(empty:
-    reopening_keeps_everything,
     an_empty_catalog_can_be_opened_by_many_at_once,
     an_old_catalog_can_be_upgraded_by_many_at_once,
-    every_older_schema_is_upgraded,
     a_schema_before_4bbccd5_is_refused_and_left_alone,
     a_newer_schema_is_refused,
     an_existing_catalog_is_opened_and_upgraded,
 );
-
-async fn reopening_keeps_everything(database: TestDatabase) {
-    let catalog = Catalog::open(database.url()).await.unwrap();
-    let made = catalog
-        .bootstrap(BootstrapOptions::default())
-        .await
-        .unwrap()
-        .unwrap();
-    catalog.close().await.unwrap();
-    let again = Catalog::open(database.url()).await.unwrap();
-    let project = ProjectKeys::new(&again)
-        .find(&made.project_api_key)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(project.project_id, made.project_id);
-    assert!(
-        ProjectKeys::new(&catalog)
-            .find(&made.project_api_key)
-            .await
-            .is_err(),
-        "it was closed"
-    );
-}
 
 async fn an_empty_catalog_can_be_opened_by_many_at_once(database: TestDatabase) {
     open_many_times_at_once(&database).await;
@@ -58,36 +31,6 @@ async fn open_many_times_at_once(database: &TestDatabase) {
     for opened in opening {
         let catalog = opened.await.unwrap().unwrap();
         assert_eq!(catalog.keys_version().await.unwrap(), 0);
-    }
-}
-
-async fn every_older_schema_is_upgraded(database: TestDatabase) {
-    for step in TestDatabase::steps_since_4bbccd5() {
-        let old = if database.is_sqlite() {
-            TestDatabase::sqlite()
-        } else {
-            TestDatabase::postgres().await
-        };
-        let catalog = old.open_before(&step).await.unwrap();
-        catalog.close().await.unwrap();
-        let user = "INSERT INTO users (uuid, distinct_id, email, first_name, last_name, \
-             is_active, created_at, updated_at) VALUES (";
-        let uuid = old.uuid_literal(Uuid::from_u128(1));
-        let row = format!("{user}{uuid}, 'd', 'old@example.com', '', '', true, 1, 1)");
-        old.execute(&row).await.unwrap();
-        let catalog = Catalog::open(old.url()).await.unwrap();
-        assert!(
-            catalog
-                .bootstrap(BootstrapOptions::default())
-                .await
-                .unwrap()
-                .is_some()
-        );
-        let kept = Users::new(&catalog)
-            .by_email("old@example.com")
-            .await
-            .unwrap();
-        assert!(kept.is_some(), "before {step}");
     }
 }
 

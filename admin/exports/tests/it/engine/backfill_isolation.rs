@@ -3,10 +3,8 @@
 use super::slow_counts::SlowCounts;
 use super::test_env::{TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{
-    Actor, BackfillRange, Backfills, BatchExports, DestinationType, ExportPlace, ProjectId,
-    RunStatus,
-};
+use millrace_catalog::{Actor, DestinationType, ProjectId, RunStatus};
+use millrace_exports::{BackfillRange, Backfills, BatchExports, ExportPlace};
 use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;

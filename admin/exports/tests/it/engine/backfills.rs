@@ -5,9 +5,8 @@ use super::arrivals;
 use super::test_env::{NOW, TestEnv};
 use flate2::read::MultiGzDecoder;
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{
-    Backfills, BatchExportRun, ExportInterval, ExportPlanner, RunStatus, UtcTime,
-};
+use millrace_catalog::{BatchExportRun, RunStatus, UtcTime};
+use millrace_exports::{Backfills, ExportInterval, ExportPlanner};
 use millrace_rows::testing::number_from_env;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;

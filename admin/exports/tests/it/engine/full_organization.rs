@@ -5,9 +5,8 @@
 
 use super::test_env::{TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{
-    BatchExportRun, CatalogLimits, DestinationType, ExportPlace, ProjectId, RunStatus,
-};
+use millrace_catalog::{BatchExportRun, CatalogLimits, DestinationType, ProjectId, RunStatus};
+use millrace_exports::ExportPlace;
 use millrace_rows::testing::number_from_env;
 use serde_json::json;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 
 use super::gateway::{Gateway, Page};
 use super::test_env::{TestEnv, WINDOW};
+use millrace_catalog::RunStatus;
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{Backfills, RunStatus};
+use millrace_exports::Backfills;
 use serde_json::json;
 
 on_both!(a_backfill_behind_a_maintenance_page_waits_and_has_all_rows_afterwards);

@@ -2,7 +2,8 @@
 
 use super::test_env::{TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{DestinationType, ExportPlace, NewBatchExport, ProjectId, RunStatus};
+use millrace_catalog::{DestinationType, ProjectId, RunStatus};
+use millrace_exports::{ExportPlace, NewBatchExport};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;

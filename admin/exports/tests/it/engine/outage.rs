@@ -3,9 +3,9 @@
 use super::gateway::{Gateway, Page};
 use super::test_env::{NOW, TestEnv, WINDOW, new_export};
 use millrace_catalog::testing::{TestDatabase, on_both};
-use millrace_catalog::{
-    BatchExports, DestinationType, ExportModel, PersonStore, RunStatus, UtcTime,
-};
+use millrace_catalog::{DestinationType, ExportModel, RunStatus, UtcTime};
+use millrace_exports::BatchExports;
+use millrace_persons::PersonStore;
 use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;

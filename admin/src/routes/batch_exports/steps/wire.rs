@@ -1,9 +1,9 @@
 //! Bodies of a test of a destination.
 
 use super::names::words;
-use crate::patch::Patch;
 use crate::routes::batch_exports::bodies::TypeName;
 use crate::routes::batch_exports::changes::PatchDestination;
+use millrace_catalog::Patch;
 use millrace_exports::destination::TestStep;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -92,7 +92,13 @@ impl<B: Body> Delivery<'_, B> {
                 tries_of_turn = 0;
             }
             tries_of_turn += 1;
-            let permit = self.retries.permit(&failures).await;
+            // All projects' persons wait for updates, which others' failing months must not delay;
+            // as one failing batch of a month is tried at a time, there are few.
+            let is_of_updates = self.table == Some(Table::PersonUpdates) && !self.is_part;
+            let permit = match is_of_updates {
+                true => None,
+                false => self.retries.permit(&failures).await,
+            };
             let tried = self.try_once(sink, is_first).await;
             drop(permit);
             match tried {
@@ -106,7 +112,7 @@ impl<B: Body> Delivery<'_, B> {
                     let batch = (self.lane, self.token);
                     reason.report(sink, batch, failed.is_logged).await;
                     tokio::time::sleep(failed.pause).await;
-                    if tries_of_turn >= TURN_TRIES_MAX && !reason.is_of_all() {
+                    if tries_of_turn >= TURN_TRIES_MAX && !reason.affects_whole_month() {
                         turn = None;
                     }
                 }

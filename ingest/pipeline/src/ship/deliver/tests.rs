@@ -106,6 +106,25 @@ async fn a_batch_with_one_exception_again_and_again_is_returned_unless_the_serve
 }
 
 #[tokio::test(start_paused = true)]
+async fn failing_updates_of_persons_do_not_wait_for_a_permit_of_failing_batches() {
+    for (table, expected) in [(Table::PersonUpdates, true), (Table::Events, false)] {
+        let back = Instant::now() + Duration::from_secs(10);
+        let (sink, _) = failing((InsertOutcome::Unknown, None), Some(back));
+        let (retries, _reports) = Retries::new(1);
+        let failing_others = Failures::before(DeliveryStage::KeptWhole);
+        let permit_of_others = retries.permit(&failing_others).await;
+        let (body, stored_counts) = (Vec::<Bytes>::new(), StoredCounts::default());
+        let mut delivery = delivery((&retries, &stored_counts), &body);
+        delivery.table = Some(table);
+        let an_hour = Duration::from_secs(3_600);
+        let settled = tokio::time::timeout(an_hour, delivery.settle(&sink)).await;
+        let is_stored = matches!(settled, Ok(InsertResult::Stored));
+        assert_eq!(is_stored, expected, "{table:?}");
+        drop(permit_of_others);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_batch_too_large_for_a_gateway_is_returned_after_three_tries_to_be_sent_by_halves() {
     let (sink, tries) = failing((InsertOutcome::TooLarge, None), None);
     let (retries, _reports) = Retries::new(1);

@@ -78,6 +78,7 @@ struct Shipper<K> {
     synced: watch::Receiver<Position>,
     shipped: watch::Sender<Position>,
     updates_shipped: watch::Sender<Position>,
+    updates_wanted: watch::Receiver<Position>,
     /// Position below which the last stored checkpoint has everything settled: on a full disk
     /// storing is tried again.
     stored_low: Position,
@@ -141,6 +142,8 @@ impl<K: Sink> Shipper<K> {
                         self.reading.log_ended(synced);
                     }
                 }
+                // An error says that nobody is left who could want any.
+                Ok(()) = self.updates_wanted.changed() => {}
                 () = until(wake.at) => {}
                 () = until(deadline) => {}
             }
@@ -171,6 +174,8 @@ impl<K: Sink> Shipper<K> {
                 "not known to be shipped of what was found in the log; what ClickHouse lacks is sent"
             );
         }
+        let wanted = *self.updates_wanted.borrow_and_update();
+        self.plan.want_updates(wanted);
         self.send().await?;
         self.publish();
         Ok(is_more)

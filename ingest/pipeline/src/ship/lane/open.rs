@@ -66,6 +66,7 @@ impl<K: Sink> Shipper<K> {
             stored_low: log.start(),
             shipped: output.shipped,
             updates_shipped: output.updates_shipped,
+            updates_wanted: output.updates_wanted,
             tasks: JoinSet::new(),
             failing,
             backoff: RetryBackoff::new(),

@@ -1,5 +1,6 @@
 //! Insert batches in flight, until they are settled.
 
+use super::permits::Permits;
 use super::{BatchId, Now, Plan};
 use crate::ship::insert_batch::InsertBatch;
 use crate::ship::section::InsertKey;
@@ -67,8 +68,7 @@ impl<S: Clone> Plan<S> {
         now: Now,
         boot_id: Option<Uuid>,
     ) -> Vec<(BatchId, Arc<InsertBatch<S>>)> {
-        while self.whole_in_flight() < self.limits.in_flight_max {
-            let Some(due) = self.most_due(now) else { break };
+        while let Some(due) = self.most_due(now) {
             if due.is_early {
                 self.early_sends.spend(&self.limits, now.elapsed);
             }
@@ -96,8 +96,7 @@ impl<S: Clone> Plan<S> {
 
     /// Returns true if a call of [`Plan::launch`] would return a batch.
     pub fn can_launch(&self, now: Now) -> bool {
-        let has_permit = self.whole_in_flight() < self.limits.in_flight_max;
-        (has_permit && self.most_due(now).is_some()) || !self.launchable(now).is_empty()
+        self.most_due(now).is_some() || !self.launchable(now).is_empty()
     }
 
     /// Marks a batch that failed again and again; it goes on with a permit of its own.
@@ -136,15 +135,16 @@ impl<S: Clone> Plan<S> {
         }
     }
 
-    /// Number of batches in flight that are neither parts of refused ones nor failing, and do not
-    /// wait for such parts.
-    fn whole_in_flight(&self) -> usize {
+    /// Permits that are left for further batches, given those in flight that are neither parts of
+    /// refused ones nor failing, and do not wait for such parts.
+    pub(super) fn permits_left(&self) -> Permits {
         let held_back = self.tables_with_many_parts();
         let whole = self.in_flight.values().filter(|it| !it.batch.is_part);
         let not_failing = whole.filter(|in_flight| !in_flight.is_failing);
-        not_failing
-            .filter(|it| it.is_launched || !held_back.contains(&&*it.batch.key.insert_target))
-            .count()
+        let counted = not_failing
+            .filter(|it| it.is_launched || !held_back.contains(&&*it.batch.key.insert_target));
+        let keys = counted.map(|it| &it.batch.key);
+        Permits::left_by(keys, self.limits.in_flight_max)
     }
 
     /// Batches that may be sent now: whole ones in their order, and one part of each table.
@@ -152,11 +152,13 @@ impl<S: Clone> Plan<S> {
         let held_back = self.tables_with_many_parts();
         let whole = || self.in_flight.iter().filter(|(_, it)| !it.batch.is_part);
         let launched = whole().filter(|(_, it)| it.is_launched && !it.is_failing);
-        let free = self.limits.in_flight_max.saturating_sub(launched.count());
+        let launched = launched.map(|(_, it)| &it.batch.key);
+        let mut permits = Permits::left_by(launched, self.limits.in_flight_max);
         let ready = whole().filter(|(_, it)| {
             !it.is_launched && !held_back.contains(&&*it.batch.key.insert_target)
         });
-        let ready = ready.map(|(id, _)| *id).take(free);
+        let ready = ready.filter(|(_, it)| permits.take(&it.batch.key));
+        let ready = ready.map(|(id, _)| *id);
         ready.chain(self.next_parts(now.elapsed)).collect()
     }
 

@@ -16,6 +16,7 @@
 mod early_sends;
 mod in_flight;
 mod parts;
+mod permits;
 mod recovery;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,8 @@ pub struct Plan<S> {
     recovering: Vec<RecoveringBatch<S>>,
     taken: BTreeMap<InsertKey, SectionPosition>,
     early_sends: EarlySends,
+    /// Position below which person updates are sent without waiting for more.
+    updates_wanted: Position,
     read_to: Position,
     /// Position below which sections are suspect, see [`Section::is_suspect`].
     suspect_below: Position,
@@ -97,6 +100,7 @@ impl<S: Clone> Plan<S> {
             recovering: Vec::new(),
             taken: BTreeMap::new(),
             early_sends: EarlySends::default(),
+            updates_wanted: start,
             read_to: start,
             suspect_below,
             next_id: 0,
@@ -146,6 +150,11 @@ impl<S: Clone> Plan<S> {
             self.finish_recovering();
             self.is_changed = true;
         }
+    }
+
+    /// Has person updates below a position sent as soon as they are read: somebody waits for them.
+    pub fn want_updates(&mut self, below: Position) {
+        self.updates_wanted = self.updates_wanted.max(below);
     }
 
     fn gather_section(&mut self, key: InsertKey, mut section: Section<S>, now: Duration) {

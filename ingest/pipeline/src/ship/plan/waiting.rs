@@ -4,7 +4,7 @@ use super::{Now, Plan};
 use crate::ship::insert_batch::{InsertBatch, LogSpan};
 use crate::ship::limits::Limits;
 use crate::ship::section::{InsertKey, Section, SectionPosition};
-use millrace_rows::Month;
+use millrace_rows::{Month, Table};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -31,13 +31,19 @@ pub(super) struct WaitingSections<S> {
 }
 
 impl<S: Clone> Plan<S> {
-    /// Time at which the next batch falls due by age, or the next part; `None` when nothing waits.
+    /// Time at which the next batch that has a permit falls due by age, or the next part; `None`
+    /// when no such batch waits.
     pub fn next_due(&self, recent: Month) -> Option<Duration> {
-        let blocked = self.blocked();
-        let waiting = self.waiting.iter();
-        let waiting = waiting.filter(|(key, _)| !blocked.contains(key));
+        let waiting = self.waiting_with_permit();
         let dues = waiting.filter_map(|(key, waiting)| self.due(key, waiting, recent));
         dues.chain(self.parts_due()).min()
+    }
+
+    /// Keys of which a batch may be sent once it is due.
+    fn waiting_with_permit(&self) -> impl Iterator<Item = (&InsertKey, &WaitingSections<S>)> {
+        let (permits, blocked) = (self.permits_left(), self.blocked());
+        let waiting = self.waiting.iter();
+        waiting.filter(move |(key, _)| permits.have(key) && !blocked.contains(key))
     }
 
     /// Time at which the rows of a key have waited long enough. Rows of older months wait for more,
@@ -48,30 +54,43 @@ impl<S: Clone> Plan<S> {
         waiting: &WaitingSections<S>,
         recent: Month,
     ) -> Option<Duration> {
-        let since = waiting.since()?;
-        let at_last = since + self.limits.age(key.month, recent);
-        let early = since + self.limits.age_early();
-        Some(at_last.min(early.max(self.early_sends.free_at(&self.limits))))
+        let early = waiting.since()? + self.limits.age_early();
+        let early = early.max(self.early_sends.free_at(&self.limits));
+        Some(self.due_at_last(key, waiting, recent)?.min(early))
     }
 
-    /// Returns the key to send next: full ones before aged ones, then the one that has waited
-    /// longest.
+    /// Time at which rows that are not sent early have waited long enough. Person updates that
+    /// somebody waits for do not wait for more.
+    fn due_at_last(
+        &self,
+        key: &InsertKey,
+        waiting: &WaitingSections<S>,
+        recent: Month,
+    ) -> Option<Duration> {
+        let first = waiting.first()?;
+        let is_wanted =
+            first.frame < self.updates_wanted && key.table() == Some(Table::PersonUpdates);
+        let age = match is_wanted {
+            true => Duration::ZERO,
+            false => self.limits.age(key, recent),
+        };
+        Some(waiting.since()? + age)
+    }
+
+    /// Returns the key to send next, of those that have a permit: full ones before aged ones, then
+    /// the one that has waited longest.
     pub(super) fn most_due(&self, now: Now) -> Option<Due> {
         let pressed = !self.has_capacity() || now.is_draining;
-        let blocked = self.blocked();
-        let free = self
-            .waiting
-            .iter()
-            .filter(|(key, _)| !blocked.contains(key));
-        let due = free.filter_map(|(key, waiting)| {
+        let due = self.waiting_with_permit().filter_map(|(key, waiting)| {
             let since = waiting.since()?;
             let is_full = waiting.rows >= self.limits.rows_target
                 || waiting.row_bytes >= self.limits.bytes_target;
             let is_due = is_full || pressed || now.elapsed >= self.due(key, waiting, now.recent)?;
             is_due.then_some((!is_full, since, key))
         });
-        let (is_partial, since, key) = due.min()?;
-        let is_aged = now.elapsed >= since + self.limits.age(key.month, now.recent);
+        let (is_partial, _, key) = due.min()?;
+        let at_last = self.due_at_last(key, self.waiting.get(key)?, now.recent)?;
+        let is_aged = now.elapsed >= at_last;
         Some(Due {
             key: key.clone(),
             is_early: is_partial && !pressed && !is_aged,

@@ -1,4 +1,4 @@
-//! Parts of the tables.
+//! Builders of tables, primary keys and foreign keys.
 
 use sea_orm::sea_query::{
     ColumnDef, ForeignKey, ForeignKeyAction, ForeignKeyCreateStatement, Index,
@@ -27,12 +27,12 @@ pub(super) fn primary_key(columns: &[&'static str]) -> IndexCreateStatement {
     key
 }
 
-/// Key to a row of `parent`, which takes the row along when it is deleted.
+/// Foreign key to `parent` with `ON DELETE CASCADE`: the row is deleted with its parent.
 pub(super) fn cascade(column: &'static str, parent: &'static str) -> ForeignKeyCreateStatement {
     to_parent(column, parent, ForeignKeyAction::Cascade)
 }
 
-/// Key to a row of `parent`, which becomes null when that one is deleted.
+/// Foreign key to `parent` with `ON DELETE SET NULL`: null once the parent is deleted.
 pub(super) fn set_null(column: &'static str, parent: &'static str) -> ForeignKeyCreateStatement {
     to_parent(column, parent, ForeignKeyAction::SetNull)
 }

@@ -1,7 +1,8 @@
 //! Backfills of exports: asked for, begun and read.
 
 use super::{NOW, TestEnv, WINDOW};
-use millrace_catalog::{BackfillRange, Backfills, BatchExportBackfill, ExportRuns, UtcTime};
+use millrace_catalog::{BatchExportBackfill, UtcTime};
+use millrace_exports::{BackfillRange, Backfills, ExportRuns};
 use uuid::Uuid;
 
 impl TestEnv {

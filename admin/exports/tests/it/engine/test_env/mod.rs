@@ -6,11 +6,10 @@ mod pauses;
 mod waiting;
 
 use async_trait::async_trait;
-use millrace_catalog::testing::{self, TestDatabase};
+use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
-    DestinationType, ExportInterval, ExportPlace, NewBatchExport, NodeStarts, Nodes, ProjectId,
-    Published, SecretKey, UtcTime, Watermarks,
+    Actor, BatchExport, BatchExportRun, Catalog, DestinationType, NodeStarts, Nodes, ProjectId,
+    Published, UtcTime, Watermarks,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
@@ -18,6 +17,8 @@ use millrace_exports::destination::Destinations;
 use millrace_exports::engine::{
     Engine, EngineOptions, MinimumPace, Notice, Notices, OpenDestination,
 };
+use millrace_exports::{DestinationChange, ExportInterval, ExportPlace, NewBatchExport, SecretKey};
+use millrace_organizations::{BootstrapOptions, bootstrap};
 use millrace_rows::{Clock as _, Micros, TestClock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -67,7 +68,7 @@ impl TestEnv {
         let clock = TestClock::at(NOW);
         let catalog = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()));
         let catalog = catalog.await.unwrap();
-        let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let made = bootstrap(&catalog, BootstrapOptions::default()).await;
         let made = made.unwrap().unwrap();
         let name = format!("exports_{}", Uuid::new_v4().simple());
         let mut settings = Settings::new(&shared().url, &shared().user, &shared().password);
@@ -306,7 +307,7 @@ pub fn new_export(kind: DestinationType, config: &Value) -> NewBatchExport {
     };
     NewBatchExport {
         interval: "every 5 minutes".to_owned(),
-        ..testing::new_export(destination)
+        ..millrace_exports::testing::new_export(destination)
     }
 }
 

@@ -1,10 +1,12 @@
 //! Other organizations in the environment.
 
 use super::TestEnv;
-use millrace_catalog::{
-    BatchExport, BatchExportRun, BatchExports, DestinationLimits, ExportPlace, ExportRuns,
-    ExportWriter, NewBatchExport, Organizations, PageRequest, ProjectId, RunFilter, RunOrder,
+use millrace_catalog::{BatchExport, BatchExportRun, PageRequest, ProjectId};
+use millrace_exports::{
+    BatchExports, DestinationLimits, ExportPlace, ExportRuns, ExportWriter, NewBatchExport,
+    RunFilter, RunOrder,
 };
+use millrace_organizations::Organizations;
 use std::time::Duration;
 use uuid::Uuid;
 

@@ -1,7 +1,7 @@
 //! Pauses and new intervals of exports.
 
 use super::TestEnv;
-use millrace_catalog::{BatchExportChange, BatchExports, ExportInterval};
+use millrace_exports::{BatchExportChange, BatchExports, ExportInterval};
 use uuid::Uuid;
 
 impl TestEnv {

@@ -1,10 +1,9 @@
 //! Waits for results of processes.
 
 use super::TestEnv;
-use millrace_catalog::{
-    Backfills, BatchExportRun, ExportLogFilter, ExportLogs, ExportPlace, PageRequest, RunStatus,
-};
+use millrace_catalog::{BatchExportRun, PageRequest, RunStatus};
 use millrace_exports::engine::Notice;
+use millrace_exports::{Backfills, ExportLogFilter, ExportLogs, ExportPlace};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use uuid::Uuid;

@@ -44,6 +44,7 @@ impl TestEnv {
             synced: synced_receiver,
             shipped,
             updates_shipped: watch::channel(Position::FIRST).0,
+            updates_wanted: watch::channel(Position::FIRST).1,
             recovery,
         };
         let env = Self {

@@ -2,6 +2,8 @@
 
 mod capacity;
 mod parts;
+mod permits;
+mod wanted;
 
 use super::*;
 use crate::ship::retries::DeliveryStage;
