@@ -204,6 +204,39 @@ async fn of_the_failing_batches_of_a_month_one_is_tried_until_it_is_through() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_a_months_inserts_that_time_out_all_but_one_are_parked_at_once() {
+    let (time_out, moment) = (Duration::from_secs(120), Duration::from_secs(1));
+    let (sink, tries) = failing((InsertOutcome::Unknown, None), None);
+    let sink = sink.after(time_out);
+    let (retries, mut reports) = Retries::new(4);
+    let (body, stored_counts) = (Vec::<Bytes>::new(), StoredCounts::default());
+    let [first, next, third, last] = [0, 1, 2, 3].map(|id| {
+        let of_month = Delivery {
+            id,
+            ..delivery((&retries, &stored_counts), &body)
+        };
+        of_month.settle(&sink)
+    });
+    let watched = async {
+        tokio::time::sleep(time_out - moment).await;
+        // Each has a permit of the lane.
+        assert_eq!(reports.try_recv(), Err(TryRecvError::Empty));
+        tokio::time::sleep(2 * moment).await;
+        let reported: Vec<_> = std::iter::from_fn(|| reports.try_recv().ok()).collect();
+        let parked = reported.iter().filter(|report| report.is_parked);
+        assert_eq!((parked.count(), reported.len()), (3, 3));
+        // The one that is tried keeps its permit until its third failure.
+        tokio::time::sleep(2 * time_out).await;
+        assert!(reports.try_recv().is_ok_and(|report| !report.is_parked));
+        assert_eq!(tries.load(Ordering::Relaxed), 4 + 2);
+    };
+    tokio::select! {
+        _ = async { tokio::join!(first, next, third, last) } => panic!("none is answered"),
+        () = watched => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_part_waits_for_no_turn_and_a_dropped_batch_gives_its_turn_back() {
     let (retries, _reports) = Retries::new(4);
     let (body, stored_counts) = (Vec::<Bytes>::new(), StoredCounts::default());
