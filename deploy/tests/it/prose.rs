@@ -85,6 +85,45 @@ fn lines_of_comments_end_within_100_columns() {
     assert_none("wrap these comments", &offenders);
 }
 
+/// Returns true for a comment of a setup file that is too wide; commands and samples, which are
+/// indented, may be.
+fn is_wide_comment(line: &str) -> bool {
+    let comment = line.trim_start().strip_prefix('#');
+    comment.is_some_and(|text| is_wide(line) && !text.starts_with("   "))
+}
+
+#[test]
+fn comments_of_setup_files_end_within_100_columns() {
+    let suffixes = [
+        ".toml", ".yml", ".yaml", ".cfg", ".service", ".sh", ".py", "Makefile",
+    ];
+    let offenders: Vec<_> = suffixes
+        .into_iter()
+        .flat_map(files)
+        .filter(|(name, _)| !name.contains("fixtures/"))
+        .flat_map(|(name, text)| {
+            let lines = text.lines().enumerate();
+            let lines = lines.filter(|(_, line)| is_wide_comment(line));
+            lines
+                .map(|(number, _)| format!("{name}:{}", number + 1))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_none("wrap these comments", &offenders);
+    let word = "a".repeat(COLUMNS_MAX);
+    let table = [
+        (format!("# {word}"), true),
+        (format!("    # {word}"), true),
+        (format!("#   {word}"), false),
+        (format!("# http://{word}"), false),
+        (format!("{word} # a"), false),
+        ("# a".to_owned(), false),
+    ];
+    for (line, expected) in table {
+        assert_eq!(is_wide_comment(&line), expected, "{line}");
+    }
+}
+
 /// Lines of paragraphs and lists; tables, code and headings may be longer.
 fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut is_code = false;
