@@ -33,7 +33,7 @@ pub struct TestEnv {
     pub clock: TestClock,
     /// The organization.
     pub organization: Uuid,
-    /// Its owner.
+    /// Owner of the organization.
     pub ann: User,
     /// Ann as an actor.
     pub owner: Actor,
