@@ -196,7 +196,7 @@ async fn a_body_that_may_decode_to_more_than_it_said_waits_for_another_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_larger_turn_comes_before_later_requests_of_its_project_and_at_once_beside_no_other() {
+async fn a_grown_request_goes_before_later_ones_of_its_project() {
     let pool = Arc::new(OffloadPool::new(1, &HttpLimits::default()));
     let of_flow = |flow| work(Lane::Live, flow, 64 * KIB);
     let first = OffloadSlot::acquire(Arc::clone(&pool), of_flow(1));

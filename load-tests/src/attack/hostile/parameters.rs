@@ -26,12 +26,12 @@ pub(super) async fn all(context: Arc<AttackContext>, rng: StdRng) {
         let wrong = "no operation of the API's document has a query parameter";
         context.findings.wrong(wrong.to_owned());
     }
-    make_all(&context, &attempts, judge, rng).await;
+    make_all(&context, &attempts, check_response, rng).await;
 }
 
 /// Records an outcome: an error of the server is a violation, and so is a response that repeats the
 /// text.
-fn judge(findings: &Findings, attempt: &TextAttempt, outcome: &Outcome) {
+fn check_response(findings: &Findings, attempt: &TextAttempt, outcome: &Outcome) {
     findings.note(ATTEMPTS, outcome);
     let answer = outcome.json();
     for field in ECHOES {
@@ -138,7 +138,7 @@ mod tests {
                 status,
                 body: body.to_string(),
             };
-            judge(&findings, &attempt, &outcome);
+            check_response(&findings, &attempt, &outcome);
             assert_eq!(findings.wrongs().count, wrongs, "{status} {body}");
         }
     }

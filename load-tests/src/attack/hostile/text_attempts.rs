@@ -26,7 +26,7 @@ pub(super) struct TextAttempt {
 pub(super) async fn make_all(
     context: &AttackContext,
     attempts: &[TextAttempt],
-    judge: fn(&Findings, &TextAttempt, &Outcome),
+    check_response: fn(&Findings, &TextAttempt, &Outcome),
     mut rng: StdRng,
 ) {
     let mut ids = Ids::default();
@@ -39,7 +39,7 @@ pub(super) async fn make_all(
             query => format!("{}?{query}", filled.path),
         };
         let outcome = hostile.ask_at(&attempt.method, &path, &attempt.body).await;
-        judge(&context.findings, attempt, &outcome);
+        check_response(&context.findings, attempt, &outcome);
         sleep(context.pause * 2).await;
     }
 }

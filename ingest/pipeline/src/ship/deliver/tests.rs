@@ -237,7 +237,7 @@ async fn of_a_months_inserts_that_time_out_all_but_one_are_parked_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_waits_for_no_turn_and_a_dropped_batch_gives_its_turn_back() {
+async fn a_part_waits_for_no_lock_and_a_dropped_batch_gives_its_lock_back() {
     let (retries, _reports) = Retries::new(4);
     let (body, stored_counts) = (Vec::<Bytes>::new(), StoredCounts::default());
     let new = || delivery((&retries, &stored_counts), &body);
@@ -245,7 +245,7 @@ async fn a_part_waits_for_no_turn_and_a_dropped_batch_gives_its_turn_back() {
     let soon = Duration::from_secs(60);
     let mut held = Box::pin(new().settle(&stuck));
     let waited = tokio::time::timeout(soon, &mut held).await;
-    assert!(waited.is_err(), "it holds the turn of its month");
+    assert!(waited.is_err(), "it holds the lock of its month");
     for (is_part, is_tried) in [(true, true), (false, false)] {
         let (sink, tries) = failing((InsertOutcome::NotStored, Some(252)), None);
         let settled = Delivery { is_part, ..new() }.settle(&sink);
@@ -276,8 +276,8 @@ async fn a_batch_that_may_be_failing_alone_goes_behind_the_others_of_its_month()
         let minute = Duration::from_secs(60);
         let mut held = Box::pin(new().settle(&stuck));
         let waited = tokio::time::timeout(minute, &mut held).await;
-        assert!(waited.is_err(), "it holds the turn of its month");
-        // It fails once, and waits for the turn.
+        assert!(waited.is_err(), "it holds the lock of its month");
+        // It fails once, and waits for the lock.
         let (sink, _) = failing(fault, Some(Instant::now() + Duration::from_millis(1)));
         let other = tokio::time::timeout(10 * minute, new().settle(&sink));
         let settled = tokio::select! {

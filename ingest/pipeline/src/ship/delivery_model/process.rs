@@ -47,7 +47,7 @@ pub(super) struct Model {
     /// Batches that fail for their rows or for the server: not known yet.
     unproven: JoinSet<(BatchId, Arc<InsertBatch<Rows>>, InsertResult)>,
     stored_counts: Arc<StoredCounts>,
-    /// Permits and turns of the failing batches of this start.
+    /// Permits and locks of the failing batches of this start.
     retries: Arc<Retries>,
     /// True if batches fail a few times before their outcome is known.
     is_failing: bool,
