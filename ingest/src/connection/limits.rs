@@ -1,7 +1,8 @@
-//! Limits of open connections, in all and per address.
+//! Limits of open connections, in all and per address (in IPv6 per /64).
 
 use crate::metrics;
 use ::metrics::Gauge;
+use millrace_rows::network_of;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,6 +61,7 @@ impl ConnectionLimiter {
             metrics::connection_refused("process");
             return Err(LimitReached::Process);
         }
+        let address = address.map(network_of);
         if let Some(address) = address {
             let of_address = open.by_address.entry(address).or_default();
             if *of_address >= self.per_address_max {
@@ -113,6 +115,29 @@ mod tests {
         drop(first);
         let _fourth = connections.admit(None).ok().unwrap();
         assert_eq!(connections.admit(None).err(), Some(LimitReached::Process));
+    }
+
+    #[test]
+    fn an_ipv6_network_counts_as_one_address() {
+        let connections = ConnectionLimiter::new(10, 2);
+        let admit = |text: &str| connections.admit(Some(text.parse().unwrap()));
+        let mut held = Vec::new();
+        let table = [
+            ("2001:db8::1", true),
+            ("2001:db8::2", true),
+            ("2001:db8::3", false),
+            ("2001:db8:0:1::1", true),
+            ("10.0.0.1", true),
+            ("::ffff:10.0.0.1", true),
+            ("10.0.0.1", false),
+            ("10.0.0.2", true),
+        ];
+        for (address, is_admitted) in table {
+            let outcome = admit(address);
+            let expected = (!is_admitted).then_some(LimitReached::Address);
+            assert_eq!(outcome.as_ref().err().copied(), expected, "{address}");
+            held.extend(outcome);
+        }
     }
 
     #[test]

@@ -72,8 +72,7 @@ impl Worker {
             }
         };
         let process = &self.core.process;
-        let address = peer.ip().to_canonical();
-        let limited = (!process.config.trusts(address)).then_some(address);
+        let limited = (!process.config.trusts(peer.ip())).then_some(peer.ip());
         match process.connection_limiter.admit(limited) {
             Ok(permit) => {
                 pass(PanicPoint::ConnectionAccepted);
