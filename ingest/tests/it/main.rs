@@ -23,6 +23,7 @@ mod endpoints;
 mod fixtures;
 mod health;
 mod hostile;
+mod idle_connections;
 mod imports;
 mod keys;
 mod limits;

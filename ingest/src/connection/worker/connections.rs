@@ -133,14 +133,21 @@ async fn connection(
     open_connection: OpenConnection,
     stream: TcpStream,
     peer: SocketAddr,
-    _permit: ConnectionPermit,
+    permit: ConnectionPermit,
 ) {
     let worker = &open_connection.0;
     let core = &worker.core;
     let config = &core.process.config;
     let conn = ConnectionState::new(peer.ip(), config);
     let admission = Rc::clone(core);
-    let stream = TimedStream::new(stream, Rc::clone(&conn), admission, &config.limits);
+    let head_wait = permit.head_wait();
+    let stream = TimedStream::new(
+        stream,
+        Rc::clone(&conn),
+        admission,
+        head_wait,
+        &config.limits,
+    );
     let stream = TokioIo::new(stream);
     let service = service_fn(|request| {
         let ambiguous = conn.begin();
