@@ -30,6 +30,7 @@ mod limits;
 mod months;
 mod overload;
 mod panics;
+mod parser_memory;
 mod parts;
 mod request_dedup;
 mod rows;
