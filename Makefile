@@ -23,8 +23,8 @@ TEST_THREADS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 TARGET ?= parse
 RUNS ?= 100000000
 SANITIZER ?= address
-# Bytes of an input at most. Rows are cut into blocks of 64 KiB, and a frame is to have several sections
-# that are longer; a segment is to have several frames. What the others look for is short.
+# Bytes of an input at most. Rows are cut into blocks of 64 KiB, and a frame is to have several
+# sections that are longer; a segment is to have several frames. What the others look for is short.
 MAX_LEN_frame := 262144
 MAX_LEN_recovery := 8192
 MAX_LEN ?= $(or $(MAX_LEN_$(TARGET)),2048)

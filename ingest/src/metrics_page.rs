@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_asks_less_often_gets_new_pages() {
+    async fn a_slow_scraper_gets_a_new_page_each_time() {
         let pages = Pages::default();
         for _ in 0..20 {
             for _ in 0..5 {

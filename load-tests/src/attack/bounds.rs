@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// Highest ratio of p99 under attack to p99 in calm.
 const P99_TIMES_MAX: f64 = 2.0;
-/// Lower limit of the bound on p99: a few milliseconds of other work on the machine are no attack.
+/// Lower limit of the bound on p99 (decision 0135): a few milliseconds of other work are no attack.
 const P99_FLOOR_MS: f64 = 50.0;
 /// Highest difference of freshness under attack to freshness in calm.
 const FRESHNESS_SECONDS_MAX: f64 = 5.0;

@@ -145,8 +145,8 @@ fn findings(round: FloodRound) -> Findings {
     let mut findings = Findings::with_columns(&["Millrace, one worker", "value"]);
     findings.note(format!(
         "{:.0} s of requests of 250 events over {CONNECTIONS} connections, {TIMES} times the \
-         highest rate due, while the embedded engine takes what is stored; log in memory, \
-         {LOG_BYTES_MAX} of room.",
+         highest rate due, while the embedded engine takes what is stored; log in memory \
+         of at most {LOG_BYTES_MAX}.",
         round.flooded.window_seconds
     ));
     if let Some(failure) = &round.flooded.first_failure {

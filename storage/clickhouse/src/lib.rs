@@ -12,7 +12,7 @@
 //! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
 //! | `presence` | looks up stored rows, running inserts and the server's boot id |
-//! | `nonce` | random text of a query, which its answer has to repeat |
+//! | `nonce` | random text of a query, which its answer has to repeat; [`nonce_column`] |
 //! | `event_versions` | [`EventVersion`]: looks up events that later ones may have replaced |
 //! | `single_flight` | one query of many callers, run once at a time |
 //! | `query_id` | condition that finds a running statement |
@@ -67,6 +67,7 @@ pub use event_versions::{EventIdentity, EventVersion};
 pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use insert_body::Body;
 pub use migrate::MigrateError;
+pub use nonce::nonce_column;
 pub use person_table::PersonTable;
 pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
 pub use purge::{Deletion, ProjectRows};

@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use millrace_rows::network_of;
 use tokio::sync::Notify;
 
 /// Most connections at once. Each takes at most 64 KiB, for the request's head, until its statement
@@ -43,8 +44,7 @@ pub(crate) struct ConnectionGuard {
 impl Connections {
     /// Registers a connection; `None` when authenticated connections fill the limit.
     pub(crate) fn register(&self, address: IpAddr) -> Option<ConnectionGuard> {
-        // A dual-stack listener sees IPv4 clients under mapped addresses.
-        let address = address.to_canonical();
+        let address = network_of(address);
         let mut list = self.list();
         let unauthenticated = list
             .entries
@@ -92,7 +92,7 @@ impl ConnectionList {
 // === impl ConnectionGuard ===
 
 impl ConnectionGuard {
-    /// Address of the client.
+    /// Address that the client counts for; in IPv6 that of its network.
     pub(crate) const fn address(&self) -> IpAddr {
         self.address
     }
@@ -157,6 +157,21 @@ mod tests {
             .collect();
         assert_eq!(evicted, [1], "the oldest that has not");
         assert!(!is_evicted(&other));
+    }
+
+    #[test]
+    fn an_ipv6_network_counts_as_one_address() {
+        let connections = Connections::default();
+        let register = |text: &str| connections.register(text.parse().unwrap()).unwrap();
+        let first = register("2001:db8::1");
+        let mut all: Vec<_> = (1..UNAUTHENTICATED_MAX)
+            .map(|index| register(&format!("2001:db8::{index:x}:0")))
+            .collect();
+        all.push(register("2001:db8:0:1::1"));
+        assert!(!is_evicted(&first), "another network has places of its own");
+        all.push(register("2001:db8::2"));
+        assert!(is_evicted(&first));
+        assert_eq!(first.address(), all[0].address(), "slots of statements");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! # Layout
 //! * [`run`]: the process: engine, listener, graceful shutdown
 //! * [`find_library`]: path of the engine's library
-//! * [`Supervisor`]: keeps that process running, in the parent process
+//! * [`Supervisor`]: keeps that process running, in the parent process; `lines`: reads its output
 //! * `ffi`: the C interface; the only `unsafe` of the crate
 //! * `engine`: start, connections, stop
 //! * `sql`, `request`, `form`, `auth`: parsing and authentication of a request
@@ -38,6 +38,7 @@ mod held_bytes;
 mod http;
 mod insert;
 mod library;
+mod lines;
 mod permitted;
 mod request;
 mod response;

@@ -16,6 +16,7 @@
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
 //! | `counted` | numbers with their noun |
+//! | `network` | [`network_of`]: the network that a client's limits count for |
 //! | `rare_log` | [`RareLog`]: failures that come again and again are logged rarely |
 //! | `shown` | foreign texts with escaped control characters |
 //! | `thrift` | reader of the encoding of Parquet's metadata |
@@ -29,6 +30,7 @@ mod counted;
 mod event;
 mod ids;
 mod key;
+mod network;
 mod person;
 mod person_id;
 mod rare_log;
@@ -47,6 +49,7 @@ pub use counted::counted;
 pub use event::EventRow;
 pub use ids::{Micros, Month, ProjectId};
 pub use key::RowKey;
+pub use network::network_of;
 pub use person::{PersonUpdateRow, UpdateKind};
 pub use person_id::{PERSON_NAMESPACE, person_id};
 pub use rare_log::RareLog;

@@ -3,7 +3,7 @@
 use crate::fixture::{Database, Event, HOUR, PROJECT, START, scope, window_query};
 use millrace_catalog::{ProjectId, UtcTime};
 use millrace_clickhouse::{ClickHouse, Settings};
-use millrace_embedded::testing::gateway_with_page;
+use millrace_embedded::testing::{gateway_repeating, gateway_with_page, shared};
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{
     ColumnCompression, EventFilter, RowForm, WindowPart, WindowSearchError,
@@ -135,6 +135,36 @@ async fn an_answer_that_is_not_clickhouses_is_not_taken_for_no_windows() {
             );
             assert!(waits, "{page}: {failed}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_to_an_earlier_search_is_not_taken_for_no_windows() {
+    let database = Database::make("stale_windows").await;
+    let (scope, filter) = (scope(), EventFilter::default());
+    let hour: ExportInterval = "hour".parse().unwrap();
+    let behind_cache = || {
+        let engine = shared();
+        let url = gateway_repeating(&engine.url, "AS number");
+        let mut settings = Settings::new(url, &engine.user, &engine.password);
+        settings.database.clone_from(&database.name);
+        ClickHouse::new(&settings)
+    };
+    let (searched, counted) = (behind_cache(), behind_cache());
+    let searches = window_query(&searched, &scope, &filter, None);
+    let counts = window_query(&counted, &scope, &filter, None);
+    let found = searches.first_windows(hour, 100, WORK_MAX).await;
+    assert!(found.unwrap().is_empty());
+    assert_eq!(counts.count_windows(hour, WORK_MAX).await.unwrap(), 0);
+    database.store(&[Event::nth(0)]);
+    let found = searches.first_windows(hour, 100, WORK_MAX).await;
+    let counted = counts.count_windows(hour, WORK_MAX).await;
+    for failed in [found.unwrap_err(), counted.unwrap_err()] {
+        let waits = matches!(
+            &failed,
+            WindowSearchError::Rows(error) if error.kind == ExportErrorKind::Waiting
+        );
+        assert!(waits, "{failed}");
     }
 }
 

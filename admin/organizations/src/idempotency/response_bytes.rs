@@ -72,8 +72,9 @@ impl ResponseOwners {
     }
 }
 
-/// Finds an owner whose responses reach its limit; `None` if there is room for one more. Other
-/// users of the organization cannot keep out a user who has less than what is reserved for each.
+/// Finds an owner whose responses reach its limit; `None` if one more can be stored.
+/// Other users of the organization cannot keep out a user who has less than what is reserved for
+/// each.
 pub(super) async fn find_full(
     within: &DatabaseTransaction,
     owners: ResponseOwners,

@@ -2,13 +2,13 @@
 
 use super::{InviteToken, Invites};
 use crate::members::{Member, joined, member_audit};
+use crate::names::checked_text;
 use crate::organizations::insert_membership;
 use crate::personal_keys::{Caller, CreatedPersonalKey, KeyConstraints, PersonalKeys};
 use crate::users::{NewUser, insert_user};
 use millrace_catalog::cleanup::mark_used;
 use millrace_catalog::entities::{organization_invites as invites, organizations, users};
 use millrace_catalog::limits::{MEMBERS_MAX, must_have_fewer};
-use millrace_catalog::names::checked_text;
 use millrace_catalog::transaction::{Abort, lock_organization};
 use millrace_catalog::{Activity, Actor, CatalogError, ChangeError, Scopes, is_duplicate};
 use sea_orm::{

@@ -4,7 +4,7 @@ use super::access::{PluginWriter, changeable, found, found_for_change, must_have
 use super::family::set_capabilities;
 use super::fields::{PluginFields, PluginRelease, check_text};
 use super::files::{
-    PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, blame_instead, bytes_of, check_file, differing,
+    PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, bytes_of, check_file, differing, field_error_from,
     read, write,
 };
 use super::{PluginView, Plugins};
@@ -66,7 +66,7 @@ fn check(release: &PluginRelease) -> Result<(), ChangeError> {
 }
 
 impl Plugins<'_> {
-    /// Validates and parses a release; errors blame the address.
+    /// Validates and parses a release; errors name the address.
     pub(super) async fn prepare(
         self,
         writer: PluginWriter<'_>,
@@ -82,7 +82,7 @@ impl Plugins<'_> {
         };
         let capabilities = checked
             .await
-            .map_err(|error| blame_instead("url", "what the catalogue has there", error))?;
+            .map_err(|error| field_error_from("url", "what the catalogue has there", error))?;
         Ok(Some(ParsedRelease {
             release,
             capabilities,

@@ -49,8 +49,7 @@ struct Source {
 pub(crate) enum NextBatch {
     /// The updates are to be applied.
     Ready(Batch),
-    /// These projects are to be deferred to backlogs; the batch is to be applied only if that
-    /// fails.
+    /// Projects to defer to backlogs; the batch is to be applied only if that fails.
     Defer(Vec<ProjectId>, Batch),
 }
 

@@ -12,7 +12,7 @@ pub(crate) use range::{AppliedPosition, ProjectFilter, Range};
 
 use crate::failure::Failure;
 use crate::state::PersonUpdate;
-use millrace_clickhouse::{ClickHouse, ReadOptions};
+use millrace_clickhouse::{ClickHouse, ReadOptions, nonce_column};
 use millrace_rows::{ProjectId, Table};
 use range::{conditions, statement};
 use row_binary::{COLUMNS, Input, behind_header, row};
@@ -49,7 +49,10 @@ pub(crate) async fn read(
     range: &Range<'_>,
     (rows_max, bytes_max): (usize, usize),
 ) -> Result<Updates, Failure> {
-    let sql = statement(&clickhouse.source(Table::PersonUpdates), range, rows_max);
+    let nonce = nonce_column();
+    let table = clickhouse.source(Table::PersonUpdates);
+    let sql = statement(&table, range, rows_max, &nonce);
+    let columns: Vec<&str> = std::iter::once(nonce.as_str()).chain(COLUMNS).collect();
     let options = ReadOptions::new(format!("persons-{}", Uuid::new_v4()));
     let mut stream = clickhouse.read(&sql, &options)?;
     let (mut rows, mut bytes, mut taken) = (Vec::new(), Vec::new(), 0);
@@ -58,7 +61,7 @@ pub(crate) async fn read(
         taken += piece.len();
         bytes.extend_from_slice(&piece);
         if !is_proven {
-            let Some(rest) = behind_header(&bytes, &COLUMNS)? else {
+            let Some(rest) = behind_header(&bytes, &columns)? else {
                 continue;
             };
             let read = bytes.len() - rest.len();
@@ -102,8 +105,9 @@ pub(crate) async fn count_by_project(
     clickhouse: &ClickHouse,
     range: &Range<'_>,
 ) -> Result<Vec<(ProjectId, usize)>, Failure> {
+    let nonce = nonce_column();
     let sql = format!(
-        "SELECT team_id, toInt64(count()) AS waiting FROM {} WHERE {} GROUP BY team_id \
+        "SELECT team_id AS {nonce}, toInt64(count()) AS waiting FROM {} WHERE {} GROUP BY team_id \
          ORDER BY waiting DESC, team_id LIMIT {COUNTED_PROJECTS_MAX} \
          FORMAT RowBinaryWithNamesAndTypes",
         clickhouse.source(Table::PersonUpdates),
@@ -115,7 +119,7 @@ pub(crate) async fn count_by_project(
     while let Some(piece) = stream.next().await? {
         bytes.extend_from_slice(&piece);
     }
-    let columns = ["team_id", "waiting"];
+    let columns = [nonce.as_str(), "waiting"];
     let mut input = Input::new(behind_header(&bytes, &columns)?.ok_or(Failure::Unproven)?);
     let mut counts = Vec::new();
     while let Some(project_id) = input.i64() {

@@ -102,11 +102,12 @@ impl<'a> AppliedPosition<'a> {
     }
 }
 
-/// Statement that reads the updates in a range, so many at most.
-pub(super) fn statement(table: &str, range: &Range<'_>, rows_max: usize) -> String {
+/// Statement that reads the updates in a range, so many at most; `nonce` is the name of its first
+/// column.
+pub(super) fn statement(table: &str, range: &Range<'_>, rows_max: usize, nonce: &str) -> String {
     format!(
-        "SELECT team_id, created_at, request_id, `index`, uuid, timestamp, toString(kind) AS kind, \
-         distinct_id, other_id, person_set, person_set_once, person_unset, \
+        "SELECT team_id AS {nonce}, created_at, request_id, `index`, uuid, timestamp, \
+         toString(kind) AS kind, distinct_id, other_id, person_set, person_set_once, person_unset, \
          toString(group_type) AS group_type, group_key, group_set \
          FROM {table} WHERE {} \
          ORDER BY created_at, request_id, `index` LIMIT {rows_max} \

@@ -5,9 +5,9 @@ use crate::state::{PersonUpdate, UpdatePosition};
 use millrace_rows::{Micros, ProjectId, UpdateKind};
 use uuid::Uuid;
 
-/// Columns of an update, in the order in which they are read.
-pub(super) const COLUMNS: [&str; 15] = [
-    "team_id",
+/// Columns of an update, in the order in which they are read, behind `team_id`, which each query
+/// names anew.
+pub(super) const COLUMNS: [&str; 14] = [
     "created_at",
     "request_id",
     "index",

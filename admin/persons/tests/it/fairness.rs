@@ -69,7 +69,7 @@ pub async fn rounds_until(
 }
 
 /// Makes rounds until nothing is left; returns their number.
-async fn finish(worker: &Worker) -> usize {
+pub async fn finish(worker: &Worker) -> usize {
     let mut rounds = 1;
     while worker.round().await.unwrap() == RoundOutcome::More {
         rounds += 1;

@@ -18,6 +18,7 @@ on_both!(
     only_months_applied_long_ago_are_dropped,
     missing_tables_are_created,
     an_answer_that_is_not_clickhouses_is_no_progress,
+    an_answer_to_an_earlier_query_is_no_progress,
     a_round_of_many_new_persons_takes_several_transactions_and_is_copied_whole,
 );
 
@@ -226,6 +227,29 @@ async fn an_answer_that_is_not_clickhouses_is_no_progress(one: TestDatabase, _: 
         let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert_eq!(progress.passed, before.passed, "{page}");
     }
+    while env.worker(1_000).round().await.unwrap() == RoundOutcome::More {}
+    assert!(!kept(&env.catalog).await.is_empty());
+    assert_eq!(kept(&env.catalog).await, copied(&env));
+}
+
+async fn an_answer_to_an_earlier_query_is_no_progress(one: TestDatabase, _: TestDatabase) {
+    let env = TestEnv::open(&one).await;
+    register(&env).await;
+    for node in NODES {
+        env.pass(node, 0).await;
+    }
+    let worker = env.worker_behind_cache("ORDER BY created_at, request_id");
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
+    let before = PersonStore::new(&env.catalog).progress().await.unwrap();
+    let updates: Vec<_> = (0..200).map(|it| update(env.project_id, it)).collect();
+    env.store(&updates);
+    for node in NODES {
+        env.pass(node, 100).await;
+    }
+    let failed = worker.round().await.unwrap_err();
+    assert!(matches!(failed, Failure::Unproven), "{failed}");
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
+    assert_eq!(progress.passed, before.passed);
     while env.worker(1_000).round().await.unwrap() == RoundOutcome::More {}
     assert!(!kept(&env.catalog).await.is_empty());
     assert_eq!(kept(&env.catalog).await, copied(&env));

@@ -41,7 +41,7 @@ pub struct Chunk {
     pub skipped: u64,
     /// Requests with its events, each of one month, in the order of the months.
     pub requests: Vec<Request>,
-    /// Its events by day and name, without generated ones.
+    /// Events of the chunk by day and name, without generated ones.
     pub made: EventCounts,
     /// Events of `made` that were counted before, as they replay events that the server refused.
     pub made_before: EventCounts,

@@ -34,8 +34,8 @@ const ALL: [Rejection; 21] = [
     }),
 ];
 
-/// When a rejection is decided: before the body is read, after that, or both. A match over
-/// every kind, so that a new one cannot be left out.
+/// Moment of a rejection: before the body is read, after that, or both. A match over every kind,
+/// so that a new one cannot be left out.
 const fn body(rejection: Rejection) -> &'static str {
     match rejection {
         Rejection::Starting | Rejection::TooManyConnections => "before",
@@ -141,7 +141,7 @@ const fn may_be_stored(rejection: Rejection) -> bool {
 }
 
 #[test]
-fn nothing_is_said_to_be_not_stored_that_may_be() {
+fn only_rejections_that_stored_nothing_say_so() {
     let mut codes_of_stored = BTreeSet::new();
     for rejection in ALL {
         let error = rejection.into_error(2);

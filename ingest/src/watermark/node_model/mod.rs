@@ -41,7 +41,7 @@ enum Step {
     Advance,
     /// The watermark goes on to the oldest named time, if its rows are shipped.
     Pass,
-    /// That of person updates does, if theirs are.
+    /// The watermark of person updates goes on likewise, if their rows are shipped.
     PassUpdates,
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn all(context: Arc<AttackContext>, rng: StdRng) {
         &context,
         "query parameters of the document",
         &attempts,
-        judge,
+        check_response,
         rng,
     )
     .await;
@@ -38,7 +38,7 @@ pub(super) async fn all(context: Arc<AttackContext>, rng: StdRng) {
 
 /// Records an outcome: an error of the server is a violation, and so is a response that repeats the
 /// text.
-fn judge(findings: &Findings, attempt: &TextAttempt, outcome: &Outcome) {
+fn check_response(findings: &Findings, attempt: &TextAttempt, outcome: &Outcome) {
     findings.note(ATTEMPTS, outcome);
     let answer = outcome.json();
     for field in ECHOES {
@@ -146,7 +146,7 @@ mod tests {
                 status,
                 body: body.to_string(),
             };
-            judge(&findings, &attempt, &outcome);
+            check_response(&findings, &attempt, &outcome);
             assert_eq!(findings.wrongs().count, wrongs, "{status} {body}");
         }
     }

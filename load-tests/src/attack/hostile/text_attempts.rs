@@ -46,7 +46,7 @@ pub(super) async fn make_all(
     context: &AttackContext,
     group: &'static str,
     attempts: &[TextAttempt],
-    judge: fn(&Findings, &TextAttempt, &Outcome),
+    check_response: fn(&Findings, &TextAttempt, &Outcome),
     mut rng: StdRng,
 ) {
     let mut ids = Ids::default();
@@ -68,7 +68,7 @@ pub(super) async fn make_all(
             query => format!("{}?{query}", filled.path),
         };
         let outcome = hostile.ask_at(&attempt.method, &path, &attempt.body).await;
-        judge(&context.findings, attempt, &outcome);
+        check_response(&context.findings, attempt, &outcome);
         if attempt.is_processed(outcome.status()) {
             coverage.mark(group, name);
             is_complete = coverage.is_complete(group);

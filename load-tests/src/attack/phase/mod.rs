@@ -16,8 +16,8 @@ pub enum PhaseKind {
     Calm,
     /// The hostile tenant attacks with all tasks.
     Attack,
-    /// The same beyond the rounds that were asked for, to show that somebody is served: its times
-    /// and refusals are not judged.
+    /// Attack beyond the rounds that were asked for, to show that somebody is served: its times and
+    /// refusals are not judged.
     ExtraAttack,
     /// The hostile tenant sends events of many months, and nothing else.
     Months,

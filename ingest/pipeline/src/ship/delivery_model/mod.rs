@@ -6,6 +6,7 @@
 //! an insert may go on running after its client has gone. It remembers three tokens, so that others
 //! make it forget one that a retry or a restart uses again.
 
+mod copies;
 mod folder;
 mod op;
 mod process;
@@ -45,6 +46,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::LoseCheckpoint),
         1 => Just(Op::Copy),
         1 => Just(Op::RestoreCopy),
+        1 => Just(Op::Snapshot),
+        1 => Just(Op::RestoreMemory),
         1 => (0_u64..120).prop_map(Op::Damage),
         1 => any::<u8>().prop_map(Op::LoseFrame),
     ]
@@ -150,6 +153,26 @@ fn rows_sent_by_halves_are_looked_up_one_by_one() {
 fn a_token_that_is_forgotten_before_the_next_try_duplicates_no_row() {
     let ops = [Op::Append(vec![(0, 4, 9)]), Op::Wait(999), SHIP];
     run(&ops, vec![Fate::StoredAndForgotten], false, BTreeSet::new());
+}
+
+/// Regression: a token named positions and the start of the process, which come back with the
+/// memory of a machine, and ClickHouse took later rows for those that it had.
+#[test]
+fn rows_after_a_machine_is_put_back_with_its_memory_are_stored() {
+    let append = || Op::Append(vec![(0, 4, 9)]);
+    let ops = [
+        append(),
+        Op::Snapshot,
+        // Read first, and sent once they have waited.
+        append(),
+        SHIP,
+        Op::Wait(999),
+        SHIP,
+        Op::RestoreMemory,
+        append(),
+    ];
+    let stored = run(&ops, Vec::new(), false, BTreeSet::new());
+    assert_eq!(stored, (0..12).collect::<Vec<RowId>>());
 }
 
 proptest! {

@@ -25,6 +25,10 @@ pub(super) enum Op {
     Copy,
     /// … and the copy takes its place, while the server has gone on.
     RestoreCopy,
+    /// A snapshot of the machine with its memory is taken while nothing waits …
+    Snapshot,
+    /// … and put back, while the server has gone on.
+    RestoreMemory,
     /// The disk loses a row, which may be stored already.
     Damage(RowId),
     /// A start finds one of the frames of the log damaged, and passes over it.

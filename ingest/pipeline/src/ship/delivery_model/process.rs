@@ -1,5 +1,6 @@
 //! Model of the log and of the process.
 
+use super::copies::Snapshot;
 use super::folder::{Folder, LoggedFrame};
 use super::op::Op;
 use super::server::{Fate, RowId, Server, encoded};
@@ -26,10 +27,13 @@ type Rows = Vec<RowId>;
 
 pub(super) struct Model {
     pub(super) server: Server,
-    folder: Folder,
+    pub(super) folder: Folder,
     /// Copy of the folder, and the number of rows at that time.
-    copy: Option<(Folder, RowId)>,
+    pub(super) copy: Option<(Folder, RowId)>,
+    pub(super) snapshot: Option<Snapshot>,
     starts: u32,
+    /// Mark of the start whose process runs.
+    pub(super) start_mark: u32,
     pub(super) plan: Plan<Rows>,
     elapsed: Duration,
     pub(super) rows: RowId,
@@ -43,13 +47,13 @@ pub(super) struct Model {
     /// Batches that fail for their rows or for the server: not known yet.
     unproven: JoinSet<(BatchId, Arc<InsertBatch<Rows>>, InsertResult)>,
     stored_counts: Arc<StoredCounts>,
-    /// Permits and turns of the failing batches of this start.
+    /// Permits and locks of the failing batches of this start.
     retries: Arc<Retries>,
     /// True if batches fail a few times before their outcome is known.
     is_failing: bool,
 }
 
-const LIMITS: Limits = Limits {
+pub(super) const LIMITS: Limits = Limits {
     rows_target: 12,
     bytes_target: 1 << 20,
     age_recent: Duration::from_millis(100),
@@ -78,7 +82,9 @@ impl Model {
                 stored: None,
             },
             copy: None,
+            snapshot: None,
             starts: 0,
+            start_mark: 0,
             plan: Plan::new(LIMITS, 0, 0, start, start),
             elapsed: Duration::ZERO,
             rows: 0,
@@ -170,27 +176,33 @@ impl Model {
     }
 
     /// Restarts the process; each start begins a segment.
-    fn restart_process(&mut self) {
+    pub(super) fn restart_process(&mut self) {
         self.elapsed = Duration::ZERO;
         self.starts += 1;
-        self.unproven = JoinSet::new();
-        self.stored_counts = Arc::default();
-        self.retries = Arc::new(Retries::new(LIMITS.in_flight_max).0);
+        self.start_mark = self.starts;
+        self.forget_tasks();
         self.folder.end = Position {
             segment: self.folder.end.segment + 1,
             offset: 64,
         };
         self.plan = match self.folder.stored.clone() {
-            Some(checkpoint) => Plan::restore(LIMITS, checkpoint, self.starts, self.folder.end),
+            Some(checkpoint) => Plan::restore(LIMITS, checkpoint, self.start_mark, self.folder.end),
             None => self.fresh_plan(),
         };
+    }
+
+    /// Ends all tasks of batches.
+    pub(super) fn forget_tasks(&mut self) {
+        self.unproven = JoinSet::new();
+        self.stored_counts = Arc::default();
+        self.retries = Arc::new(Retries::new(LIMITS.in_flight_max).0);
     }
 
     fn fresh_plan(&mut self) -> Plan<Rows> {
         self.salts += 1;
         let folder = &self.folder;
         let start = folder.log.keys().next().copied().unwrap_or(folder.end);
-        Plan::new(LIMITS, self.salts, self.starts, start, folder.end)
+        Plan::new(LIMITS, self.salts, self.start_mark, start, folder.end)
     }
 
     /// Starts on a log that has lost a frame.
@@ -202,23 +214,6 @@ impl Model {
         };
         let rows = lost.sections.into_iter().flat_map(|(_, rows)| rows);
         self.gone.extend(rows);
-        self.restart_process();
-    }
-
-    /// Copies the folder while the process is stopped.
-    fn copy(&mut self) {
-        self.copy = Some((self.folder.clone(), self.rows));
-        self.restart_process();
-    }
-
-    /// Restores the copy: rows that came since are in ClickHouse or gone.
-    fn restore_copy(&mut self) {
-        let Some((folder, rows)) = self.copy.clone() else {
-            return;
-        };
-        self.server.state().finish_running();
-        self.folder = folder;
-        self.gone.extend(rows..self.rows);
         self.restart_process();
     }
 
@@ -365,6 +360,8 @@ impl Model {
             Op::LoseFrame(nth) => self.lose_frame(*nth),
             Op::Copy => self.copy(),
             Op::RestoreCopy => self.restore_copy(),
+            Op::Snapshot => self.take_snapshot().await,
+            Op::RestoreMemory => self.restore_memory(),
         }
         let low = self.plan.low();
         let stored = self.folder.stored.as_ref();

@@ -1,7 +1,7 @@
 //! Validation of names, labels and texts that people write. Control characters are refused, as they
 //! would forge lines and clear screens where they are shown; older texts are shown escaped.
 
-use crate::error::ChangeError;
+use millrace_catalog::ChangeError;
 use millrace_rows::is_control;
 
 /// Trims a name and checks that it has 1 to `chars_max` characters. `what` is for people, `field`

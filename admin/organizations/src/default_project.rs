@@ -1,8 +1,8 @@
 //! Project of a new resource: the requested one, or the organization's first.
 
-use crate::entities::projects;
-use crate::error::ChangeError;
-use crate::transaction::{Abort, locked};
+use millrace_catalog::ChangeError;
+use millrace_catalog::entities::projects;
+use millrace_catalog::transaction::{Abort, locked};
 use millrace_rows::ProjectId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};

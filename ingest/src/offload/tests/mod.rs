@@ -1,5 +1,7 @@
 //! Tests of the pool: one for each promise, and the queue for its threads against a model.
 
+mod memory;
+
 use super::threads::{FreeThreads, QueuePlace};
 use super::*;
 use crate::scheduling::flow::Flow;
@@ -46,27 +48,6 @@ async fn unknown_keys_have_half_of_the_threads_and_a_wait_ends_after_eight_secon
     assert!(waits.await.unwrap().is_ok());
     assert_eq!(began.elapsed(), Duration::from_secs(23));
     drop(known);
-}
-
-#[tokio::test(start_paused = true)]
-async fn bodies_of_unknown_sizes_wait_for_memory_and_none_for_more_than_there_is() {
-    let limits = HttpLimits {
-        in_flight_bytes_max: 8 << 20,
-        ..HttpLimits::default()
-    };
-    let pool = Arc::new(OffloadPool::new(4, &limits));
-    let slot = || OffloadSlot::acquire(Arc::clone(&pool), of_project(true));
-    let (first, second) = (slot().await.unwrap(), slot().await.unwrap());
-    let all = first.reserve_memory_at_most(100 << 20).await.unwrap();
-    assert_eq!(pool.memory.available_permits(), 0);
-    let waits = tokio::spawn(async move { second.reserve_memory_at_most(3 << 20).await });
-    tokio::time::sleep(Duration::from_secs(7)).await;
-    assert!(!waits.is_finished());
-    drop(all);
-    let some = waits.await.unwrap().unwrap();
-    assert_eq!(pool.memory.available_permits(), 1);
-    drop(some);
-    assert_eq!(pool.memory.available_permits(), 4);
 }
 
 #[tokio::test]
@@ -196,7 +177,7 @@ async fn a_body_that_may_decode_to_more_than_it_said_waits_for_another_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_larger_turn_comes_before_later_requests_of_its_project_and_at_once_beside_no_other() {
+async fn a_grown_request_goes_before_later_ones_of_its_project() {
     let pool = Arc::new(OffloadPool::new(1, &HttpLimits::default()));
     let of_flow = |flow| work(Lane::Live, flow, 64 * KIB);
     let first = OffloadSlot::acquire(Arc::clone(&pool), of_flow(1));
