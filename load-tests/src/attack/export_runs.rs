@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn run(id: &str, status: &str, finished_at: Value) -> Value {
+    fn run(id: &str, status: &str, finished_at: &Value) -> Value {
         json!({"id": id, "status": status, "created_at": "2026-11-29T10:00:00.500000Z",
             "finished_at": finished_at})
     }
@@ -115,10 +115,10 @@ mod tests {
         let runs = ExportRuns::default();
         let page = json!({"results": [
             {"latest_runs": [
-                run("a", "Completed", json!("2026-11-29T10:00:02.500000Z")),
-                run("b", "Running", Value::Null),
+                run("a", "Completed", &json!("2026-11-29T10:00:02.500000Z")),
+                run("b", "Running", &Value::Null),
             ]},
-            {"latest_runs": [run("c", "Failed", json!("2026-11-29T10:00:04.500000Z"))]},
+            {"latest_runs": [run("c", "Failed", &json!("2026-11-29T10:00:04.500000Z"))]},
             {"latest_runs": []},
         ]});
         assert_eq!(runs.record(&page), ["Completed", "Failed"]);

@@ -217,7 +217,7 @@ impl Tenants {
 
     /// Returns true if it is the turn of the hostile owner's first organization.
     pub(super) const fn is_first(&self, turn: usize) -> bool {
-        turn % (self.further.len() + 1) == 0
+        turn.is_multiple_of(self.further.len() + 1)
     }
 }
 

@@ -52,7 +52,7 @@ fn change(value: &mut Value, rng: &mut StdRng) {
         0 => odd(rng),
         1 => repeated(before, rng),
         2 => nested(before, rng),
-        3 => wide(before, rng),
+        3 => wide(&before, rng),
         _ => number(rng),
     };
 }
@@ -82,8 +82,8 @@ fn nested(value: Value, rng: &mut StdRng) -> Value {
 }
 
 /// An object with the value under many names.
-fn wide(value: Value, rng: &mut StdRng) -> Value {
-    let times = copies(&value, rng);
+fn wide(value: &Value, rng: &mut StdRng) -> Value {
+    let times = copies(value, rng);
     let fields = (0..times).map(|number| (format!("f{number}"), value.clone()));
     Value::Object(fields.collect())
 }

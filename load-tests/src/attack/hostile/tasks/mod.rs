@@ -48,12 +48,12 @@ const fn times(name: &'static str, times: u32, start: Start, proofs: &'static [P
     }
 }
 
-/// The task, which is not dropped in the middle of a request: its response times are judged, and
-/// those of the slowest requests would be unknown.
-const fn awaited(task: Task) -> Task {
-    Task {
-        is_awaited: true,
-        ..task
+impl Task {
+    /// The task, which is not dropped in the middle of a request: its response times are judged,
+    /// and those of the slowest requests would be unknown.
+    const fn awaited(mut self) -> Self {
+        self.is_awaited = true;
+        self
     }
 }
 

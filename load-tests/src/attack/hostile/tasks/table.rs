@@ -4,7 +4,7 @@ use super::proofs::{
     ANALYST_MEMORY, BOMBS, FORMS, HEALTH, MAILS, OPERATIONS, QUERIES, SLOW_STATEMENTS,
     UNREAD_ANSWERS,
 };
-use super::{Task, awaited, once, times};
+use super::{Task, once, times};
 use crate::attack::hostile::{
     analyst, capture, exports, fields, full_exports, health, history, mails, member, names,
     operations, parameters, people, sender,
@@ -168,12 +168,13 @@ pub(in crate::attack::hostile) const TASKS: [Task; 36] = [
         |context, rng, _| Box::pin(parameters::all(context, rng)),
         &[("hostile texts in query parameters", &["200"])],
     ),
-    awaited(times(
+    times(
         "operations",
         3,
         |context, rng, _| Box::pin(operations::all(context, rng)),
         &OPERATIONS,
-    )),
+    )
+    .awaited(),
     once(
         "statements",
         |context, _, _| Box::pin(analyst::statements::all(context)),
