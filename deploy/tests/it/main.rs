@@ -52,7 +52,7 @@ mod plugin_sources;
 mod prose;
 mod read_only_commands;
 mod readme;
-mod rejected;
+mod rejected_events;
 mod secrets;
 mod server;
 mod service;

@@ -7,7 +7,7 @@
 //! # Layout
 //! * [`run`]: the process: engine, login server, graceful shutdown
 //! * [`find_library`]: path of the engine's library
-//! * [`Supervisor`]: keeps that process running, in the parent process
+//! * [`Supervisor`]: keeps that process running, in the parent process; `lines`: reads its output
 //! * [`UsersFile`], `login`: users whose passwords change while the engine runs
 //! * `ffi`: the C interface; the only `unsafe` of the crate
 //! * `engine`, `config_xml`, `users_xml`, `profiles`, `names`, `memory_file`: start and
@@ -28,6 +28,7 @@ mod console;
 mod engine;
 mod ffi;
 mod library;
+mod lines;
 mod login;
 mod memory_file;
 mod names;
