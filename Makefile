@@ -23,8 +23,8 @@ TEST_THREADS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 TARGET ?= parse
 RUNS ?= 100000000
 SANITIZER ?= address
-# Bytes of an input at most. Rows are cut into blocks of 64 KiB, and a frame is to have several sections
-# that are longer; a segment is to have several frames. What the others look for is short.
+# Bytes of an input at most. Rows are cut into blocks of 64 KiB, and a frame is to have several
+# sections that are longer; a segment is to have several frames. What the others look for is short.
 MAX_LEN_frame := 262144
 MAX_LEN_recovery := 8192
 MAX_LEN ?= $(or $(MAX_LEN_$(TARGET)),2048)
@@ -113,7 +113,7 @@ torture-keys: # Send ten million keys of nobody, and look at the memory of the s
 
 .PHONY: torture-schedules
 torture-schedules: # Let threads go on in a million orders on the way into the log
-	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib schedules
+	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib thread_schedules
 
 .PHONY: torture-persons
 torture-persons: # Apply person updates in thousands of ways, with processes that die, and compare with a model

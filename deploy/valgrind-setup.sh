@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs valgrind, which `make bench-check` counts instructions with. Does nothing when it is there.
+# Installs valgrind, which `make bench-check` counts instructions with. Does nothing when it is
+# there.
 set -euo pipefail
 command -v valgrind >/dev/null && exit
 if ! command -v apt-get >/dev/null; then

@@ -1,8 +1,8 @@
 //! Limit on open connections of each client address.
 
 use crate::request::origin::is_trusted;
-use crate::request::throttle::network_of;
 use ipnet::IpNet;
+use millrace_rows::network_of;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -166,6 +166,7 @@ where
                 &routed.request.headers,
                 body,
                 operation.bounds.body_bytes_max,
+                app.services.config.body_timeout,
             )
             .await?;
             // The key may have been revoked while the body arrived.

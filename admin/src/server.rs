@@ -30,8 +30,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Most open connections; more wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 1_024;
-/// Timeout of a request's head, silent keep-alive included.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time that requests in flight may take after `shutdown`.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time from `shutdown` to the end of [`serve`]: requests in flight, then mails.
@@ -68,6 +66,7 @@ async fn serve_beside(
 ) -> io::Result<()> {
     let outbox = services.outbox.clone();
     let connections = ConnectionLimiter::new(services.config.trusted_proxies.clone());
+    let head_timeout = services.config.head_timeout;
     let write_timeout = services.config.write_timeout;
     // Aborted when this call ends, or before the drain.
     let mut proxy_checks = AbortOnDropHandle::new(tokio::spawn(proxy_checks));
@@ -98,7 +97,7 @@ async fn serve_beside(
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
+            .header_read_timeout(head_timeout)
             .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(Box::pin(stream)), service);
         let connection = graceful.watch(connection);

@@ -36,6 +36,11 @@ pub struct ApiConfig {
     /// Wrong keys that an address may present in a minute; 0: any number. Right keys are served
     /// all the same.
     pub wrong_keys_per_minute_max: u32,
+    /// Longest time until a request's head is complete, silent keep-alive included, before the
+    /// client is disconnected.
+    pub head_timeout: Duration,
+    /// Longest time that a body may take to arrive.
+    pub body_timeout: Duration,
     /// Longest time that a client may read nothing of its response before it is disconnected.
     pub write_timeout: Duration,
     /// Domain below which our reverse proxies answer.
@@ -56,6 +61,8 @@ impl Default for ApiConfig {
             requests_per_user_factor: 4,
             requests_per_organization_factor: 40,
             wrong_keys_per_minute_max: 30,
+            head_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
             proxy_base_name: "proxy.localhost".to_owned(),
             export_root: None,

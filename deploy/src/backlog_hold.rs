@@ -4,7 +4,7 @@
 //!
 //! Requests are answered meanwhile.
 
-use crate::starts_file::Origin;
+use crate::starts_file::OriginalNode;
 use millrace_catalog::{Catalog, NODE_SILENCE_MAX, Nodes, UtcTime};
 use millrace_pipeline::ship::ShipError;
 use millrace_rows::{Clock, SystemClock};
@@ -23,7 +23,7 @@ pub struct BacklogHold {
     /// [`NODE_SILENCE_MAX`], when it hears of this start.
     pub is_taken_over: bool,
     /// Node whose folder this one is a copy of, if it runs.
-    pub origin: Option<Origin>,
+    pub origin: Option<OriginalNode>,
 }
 
 impl BacklogHold {
@@ -71,7 +71,7 @@ impl BacklogHold {
 /// clocks differ, and while the catalog is down nobody is heard of.
 async fn holds(
     catalog: &Catalog,
-    origin: &mut Origin,
+    origin: &mut OriginalNode,
     heard: &mut Option<(UtcTime, Instant)>,
 ) -> bool {
     let row = tokio::time::timeout(CHECK_TIMEOUT, Nodes::new(catalog).get(&origin.name)).await;

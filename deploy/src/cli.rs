@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    backup, clickhouse_users, credentials, import, invites, keys, log, members, migrate,
-    migrations, nodes, organizations, purge, query, rejected, secrets,
+    backup, clickhouse_users, credentials, historical_migrations, import, invites, keys, log,
+    members, migrate, nodes, organizations, purge, query, rejected_events, secrets,
 };
 use crate::config::Settings;
 use clap::error::{ContextKind, ContextValue};
@@ -130,7 +130,7 @@ pub enum Command {
     Invites(invites::Command),
     /// Approve or reject imports of past events above the default quota
     #[command(subcommand)]
-    Migrations(migrations::Command),
+    Migrations(historical_migrations::Command),
     /// Import past events from other tools and files
     #[command(subcommand)]
     Import(import::Command),
@@ -139,7 +139,7 @@ pub enum Command {
     Nodes(nodes::Command),
     /// List, show and resend rejected events
     #[command(subcommand)]
-    Rejected(rejected::Command),
+    Rejected(rejected_events::Command),
     /// Rotate the key that encrypts secrets of destinations
     #[command(subcommand)]
     Secrets(secrets::Command),

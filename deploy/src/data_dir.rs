@@ -13,7 +13,7 @@ use uuid::Uuid;
 pub const INGEST_ROLE: &str = "millrace";
 /// Folder of the rows that ClickHouse cannot read.
 pub const DEAD_LETTERS: &str = "dead-letters";
-/// Its name in data folders and backups of before.
+/// Former name of that folder, in data folders and backups of before.
 pub const FORMER_DEAD_LETTERS: &str = "poison";
 
 /// Lock on a data folder; released when dropped.

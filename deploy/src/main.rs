@@ -150,10 +150,12 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Organizations(command)) => commands::organizations::run(config, command),
         Some(Command::Members(command)) => commands::members::run(config, command),
         Some(Command::Invites(command)) => commands::invites::run(config, command),
-        Some(Command::Migrations(command)) => commands::migrations::run(config, command),
+        Some(Command::Migrations(command)) => commands::historical_migrations::run(config, command),
         Some(Command::Import(command)) => commands::import::run(config, command, &invocation),
         Some(Command::Nodes(command)) => commands::nodes::run(config, command),
-        Some(Command::Rejected(command)) => commands::rejected::run(config, command, &invocation),
+        Some(Command::Rejected(command)) => {
+            commands::rejected_events::run(config, command, &invocation)
+        }
         Some(Command::Secrets(command)) => commands::secrets::run(config, command),
         Some(Command::Purge(purge)) => commands::purge::run(config, *purge, &invocation),
         Some(Command::Backup(backup)) => commands::backup::backup(config, backup),

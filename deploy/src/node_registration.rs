@@ -83,7 +83,7 @@ pub async fn register(
 
 impl Registration<'_> {
     async fn attempt(&mut self) -> anyhow::Result<Result<Node, RegisterError>> {
-        let row = match self.look().await {
+        let row = match self.find_node().await {
             Ok(row) => row,
             Err(error) => return Ok(Err(error.into())),
         };
@@ -114,7 +114,7 @@ impl Registration<'_> {
     }
 
     /// Finds this node in the catalog, and who else may ship what the log has.
-    async fn look(&mut self) -> Result<Option<IngestNode>, CatalogError> {
+    async fn find_node(&mut self) -> Result<Option<IngestNode>, CatalogError> {
         let now = SystemClock.now().into();
         let row = Nodes::new(self.catalog).get(self.name).await?;
         // An attempt whose response was lost has taken the name over: who had it before is known.

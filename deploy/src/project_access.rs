@@ -8,7 +8,7 @@
 use crate::config::{Config, Engine};
 use anyhow::bail;
 use millrace_clickhouse::{
-    ClickHouse, ProjectLogin, ProjectRows, ProjectStatement, ProjectToken, ProjectUsers,
+    ClickHouse, ProjectAnswer, ProjectLogin, ProjectStatement, ProjectToken, ProjectUsers,
     ProjectViews, QueryError, Settings, UserLimits,
 };
 use millrace_embedded::{
@@ -146,7 +146,7 @@ impl ProjectAccess {
         &self,
         project_id: i64,
         statement: &ProjectStatement<'_>,
-    ) -> Result<ProjectRows, QueryError> {
+    ) -> Result<ProjectAnswer, QueryError> {
         let login = self.login(project_id);
         if self.is_embedded {
             self.open(project_id).await?;

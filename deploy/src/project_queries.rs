@@ -8,7 +8,7 @@ use millrace_admin::project_queries::{
     ClickHouseError, LoginPlace, NewPassword, Piece, ProjectQueries, ProjectQuery, QueryAnswer,
     QueryFailure,
 };
-use millrace_clickhouse::{ProjectRows, ProjectStatement, QueryError};
+use millrace_clickhouse::{ProjectAnswer, ProjectStatement, QueryError};
 use millrace_embedded::{
     PROJECT, PROJECT_DATABASE, password_hash, project_password, project_user, token_hash,
 };
@@ -149,7 +149,7 @@ fn clickhouse_id(project_id: i64, query_id: Uuid) -> String {
 }
 
 /// Passes the pieces of an answer on until it ends, or nobody takes them any more.
-async fn pass_on(mut rows: ProjectRows, sender: mpsc::Sender<Piece>) {
+async fn pass_on(mut rows: ProjectAnswer, sender: mpsc::Sender<Piece>) {
     loop {
         let next = tokio::select! {
             next = rows.next() => next,

@@ -8,13 +8,13 @@ use std::path::Path;
 const HEAD: &str = "\
 # Reference
 
-Generated from the program by `UPDATE=1 cargo test -p millrace the_reference_is_current`; a test keeps
-it so. `millrace config` prints the settings of a server with their values and origin.
+Generated from the program by `UPDATE=1 cargo test -p millrace the_reference_is_current`; a test
+keeps it so. `millrace config` prints the settings of a server with their values and origin.
 
 ## Settings
 
-Every setting is a flag (`--ingest-addr`), an environment variable (`MILLRACE_INGEST_ADDR`) and a key of
-`millrace.toml` (`ingest_addr`); the first of these that is present wins.
+Every setting is a flag (`--ingest-addr`), an environment variable (`MILLRACE_INGEST_ADDR`) and a
+key of `millrace.toml` (`ingest_addr`); the first of these that is present wins.
 
 | Setting | Default | Meaning |
 |---|---|---|

@@ -16,12 +16,12 @@ pub struct StartsFile {
     pub lock: Option<String>,
     /// Time until which a process elsewhere may run whose name the last start took over.
     pub taken_over_until: Option<UtcTime>,
-    pub origin: Option<Origin>,
+    pub origin: Option<OriginalNode>,
 }
 
 /// Node whose folder was copied, and which may have rows in its log that the copy has, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct OriginalNode {
     pub name: String,
     /// Time after the copy, by all clocks; `None` until it is set.
     pub copied_by: Option<UtcTime>,
@@ -53,7 +53,7 @@ impl StartsFile {
         if let Some(until) = self.taken_over_until {
             text += &format!("taken-over-until {}\n", until.0);
         }
-        if let Some(Origin { name, copied_by }) = &self.origin {
+        if let Some(OriginalNode { name, copied_by }) = &self.origin {
             let copied_by = copied_by.map(|at| format!(" {}", at.0)).unwrap_or_default();
             text += &format!("copy-of {name}{copied_by}\n");
         }
@@ -70,7 +70,7 @@ impl StartsFile {
     }
 }
 
-impl Origin {
+impl OriginalNode {
     /// Returns the origin if it was not stopped and may still ship rows that this folder's log has;
     /// whether it is silent is found out by waiting. Its watermark tells when it has shipped them:
     /// no row of before the copy has a later time.
@@ -104,7 +104,7 @@ fn parse(text: &str, name: &str) -> Option<StartsFile> {
     let node = lines.next().filter(|node| !node.is_empty())?;
     if node != name {
         return Some(StartsFile {
-            origin: Some(Origin {
+            origin: Some(OriginalNode {
                 name: node.to_owned(),
                 copied_by: None,
             }),
@@ -137,12 +137,12 @@ fn parse_start(line: &str) -> Option<NodeStart> {
     Some(NodeStart { count, id })
 }
 
-fn parse_origin(text: &str) -> Option<Origin> {
+fn parse_origin(text: &str) -> Option<OriginalNode> {
     let (name, copied_by) = match text.split_once(' ') {
         Some((name, at)) => (name, Some(UtcTime(at.parse().ok()?))),
         None => (text, None),
     };
-    Some(Origin {
+    Some(OriginalNode {
         name: name.to_owned(),
         copied_by,
     })
@@ -158,9 +158,9 @@ mod tests {
         NodeStart { count, id }
     }
 
-    fn origin(name: &str, copied_by: Option<i64>) -> Origin {
+    fn origin(name: &str, copied_by: Option<i64>) -> OriginalNode {
         let (name, copied_by) = (name.to_owned(), copied_by.map(UtcTime));
-        Origin { name, copied_by }
+        OriginalNode { name, copied_by }
     }
 
     fn row(start_id: &str, state: NodeState, watermark: Option<i64>) -> IngestNode {

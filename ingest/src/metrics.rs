@@ -59,7 +59,7 @@ pub fn describe() {
     g!(CONNECTIONS, "Open connections");
     c!(
         CONNECTIONS_REFUSED,
-        "Connections refused at the limit, by limit"
+        "Connections refused at the limit, by limit; of `idle`, ended there for others"
     );
     c!(
         TIMEOUTS,
@@ -269,6 +269,11 @@ pub fn ready() -> Gauge {
 /// Counts a connection refused at a limit.
 pub fn connection_refused(limit: &'static str) {
     counter!(CONNECTIONS_REFUSED, "limit" => limit).increment(1);
+}
+
+/// Counts connections that were ended for others, as they waited for a request.
+pub fn connections_evicted(count: usize) {
+    counter!(CONNECTIONS_REFUSED, "limit" => "idle").increment(count as u64);
 }
 
 /// Counts a connection closed for slowness.

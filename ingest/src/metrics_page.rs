@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn fifty_clients_have_ten_pages_rendered_in_a_second_and_none_waits_or_gets_an_old_one() {
+    async fn fifty_clients_share_ten_pages_a_second_and_none_waits_or_is_stale() {
         let pages = Pages::default();
         let end = Instant::now() + Duration::from_secs(10);
         let client = async || {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_asks_less_often_gets_new_pages() {
+    async fn a_slow_scraper_gets_a_new_page_each_time() {
         let pages = Pages::default();
         for _ in 0..20 {
             for _ in 0..5 {

@@ -21,7 +21,7 @@ pub struct AttackArgs {
     /// Folder of the fuzz targets' corpora, from which bodies are made.
     #[arg(long, value_name = "DIR")]
     pub corpus: Option<PathBuf>,
-    /// Length of the run in minutes; half of it is calm.
+    /// Length of the run in minutes, half of it calm; a minute beside many months comes on top.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub minutes: u32,
     /// Run only these attacks, to find the one that does harm.

@@ -65,7 +65,7 @@ pub fn max_rate(
             summary,
         };
         observe(&step);
-        bounds.learn(rate, step.kept);
+        bounds.narrow(rate, step.kept);
         if step.kept {
             best = Some(step.summary);
         }
@@ -88,7 +88,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn learn(&mut self, rate: f64, kept: bool) {
+    /// Takes over the outcome of a step at this rate.
+    fn narrow(&mut self, rate: f64, kept: bool) {
         *(if kept {
             &mut self.kept
         } else {
@@ -126,7 +127,7 @@ mod tests {
     fn search(capacity: f64) -> (Bounds, u32) {
         let (mut bounds, mut runs) = (Bounds::default(), 0);
         while let Some(rate) = bounds.next(SEARCH) {
-            bounds.learn(rate, rate <= capacity);
+            bounds.narrow(rate, rate <= capacity);
             runs += 1;
         }
         (bounds, runs)

@@ -61,10 +61,10 @@ impl Client {
             .with_safe_default_protocol_versions()
             .context("TLS")?;
         let mut config = if trust.insecure {
-            let anyone = Arc::new(Anyone(provider));
+            let verifier = Arc::new(AcceptAnyCertificate(provider));
             builder
                 .dangerous()
-                .with_custom_certificate_verifier(anyone)
+                .with_custom_certificate_verifier(verifier)
                 .with_no_client_auth()
         } else {
             builder
@@ -160,9 +160,9 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
 
 /// Verifier that accepts every certificate, but still requires the server to have its key.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

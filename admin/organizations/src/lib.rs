@@ -11,6 +11,8 @@
 //! | `historical_migrations` | imports: requests and decisions |
 //! | `plugins` | the five families of plugins, their source, their use |
 //! | `activity_log` | reading the log of all changes |
+//! | `names` | validation of names and texts that people write; no I/O |
+//! | `default_project` | project of a new resource that names none |
 //! | `idempotency` | idempotency keys: a request is executed once, however often it is sent |
 //! | `bootstrap` | the first organization, project, owner and keys |
 //!
@@ -30,11 +32,13 @@
 
 mod activity_log;
 mod bootstrap;
+mod default_project;
 mod domains;
 mod historical_migrations;
 mod idempotency;
 mod invites;
 mod members;
+mod names;
 mod organizations;
 mod personal_keys;
 mod plugins;
@@ -47,6 +51,7 @@ mod users;
 
 pub use activity_log::{ActivityFilter, ActivityLog};
 pub use bootstrap::{Bootstrap, BootstrapOptions, bootstrap, is_bootstrapped};
+pub use default_project::project_or_default;
 pub use domains::{DomainChange, Domains, NewDomain, SSO_ENFORCEMENTS};
 pub use historical_migrations::{
     HistoricalDecision, HistoricalGrant, HistoricalMigrations, NewHistoricalMigration,
@@ -56,6 +61,7 @@ pub use idempotency::{
 };
 pub use invites::{Invite, InviteToken, Invites, Joined, NewInvite, OpenInvite, SentInvite};
 pub use members::{Member, Members};
+pub use names::checked_name;
 pub use organizations::{
     Access, MemberOrganization, NewOrganization, OrganizationChange, Organizations,
     SwitchedFeatures,

@@ -16,8 +16,8 @@ pub enum Failure {
     /// ClickHouse answered with something else than rows.
     #[error("a row of person_updates cannot be read")]
     Malformed,
-    /// Success was answered without proof that ClickHouse did: there may be rows.
-    #[error("person_updates: the answer does not name its columns, so it need not be ClickHouse's")]
+    /// Success was answered without proof that ClickHouse did, to this query: there may be rows.
+    #[error("person_updates: the answer does not name its query's columns, so it proves nothing")]
     Unproven,
     /// Changes could not be copied to ClickHouse.
     #[error("copying persons: {0}")]

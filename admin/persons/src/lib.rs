@@ -20,7 +20,7 @@
 //! | `batch` | the updates of a round, a share for each project and organization |
 //! | `failure` | failures of a round |
 //! | `leader` | the lease of the process that works |
-//! | `reading` | reads updates from ClickHouse |
+//! | `update_reader` | reads updates from ClickHouse |
 //! | `round_size` | the number of updates in a part of a round |
 //! | `replicate` | copies changes of the catalog to ClickHouse |
 //! | `retention` | drops updates that were applied long ago |
@@ -32,17 +32,17 @@ mod batch;
 mod failure;
 mod leader;
 mod metrics;
-mod reading;
 mod replicate;
 mod retention;
 mod round_size;
 mod state;
+mod update_reader;
 mod worker;
 
 pub use failure::Failure;
 pub use state::{
-    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, Growth, GrowthLimits,
+    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, GrowthKind, GrowthLimits,
     LimitedProject, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, RefusedMerge,
     UpdatePosition, UpdateStats,
 };
-pub use worker::{LeaseRenewerFailed, Round, Worker, WorkerOptions};
+pub use worker::{LeaseRenewerFailed, RoundOutcome, Worker, WorkerOptions};

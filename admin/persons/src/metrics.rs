@@ -1,6 +1,6 @@
 //! Metrics of persons, for Prometheus.
 
-use crate::state::{AppliedUpdates, Growth};
+use crate::state::{AppliedUpdates, GrowthKind};
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use millrace_catalog::UtcTime;
 use millrace_rows::{Clock as _, SystemClock};
@@ -85,14 +85,14 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
     for limited in &applied.limited {
         let (project_id, hour) = (limited.project_id.0, limited.hour);
         match limited.growth {
-            Growth::Ids => tracing::warn!(
-                team_id = project_id, %hour,
+            GrowthKind::Ids => tracing::warn!(
+                project_id, %hour,
                 "a project has more new distinct ids than new_distinct_ids_per_hour_max; its \
                  events are stored, but person updates of further new ids are dropped until the \
                  next hour"
             ),
-            Growth::Bytes => tracing::warn!(
-                team_id = project_id, %hour,
+            GrowthKind::Bytes => tracing::warn!(
+                project_id, %hour,
                 "properties of a project's persons and groups have grown by more than \
                  new_property_bytes_per_hour_max; its events are stored, but further properties of \
                  persons and groups are dropped until the next hour"
@@ -120,7 +120,7 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
         let reason = "already_identified";
         counter!(LEFT_OUT, "reason" => reason).increment(stats.refused);
         tracing::warn!(
-            count = stats.refused, reason, team_id = first.project_id.0, uuid = %first.uuid,
+            count = stats.refused, reason, project_id = first.project_id.0, uuid = %first.uuid,
             "some person and group updates were not applied: they merge persons that are identified; the first \
              such event has this uuid"
         );

@@ -8,12 +8,12 @@
 
 #![forbid(unsafe_code)]
 
-mod exports;
+mod module_exports;
 mod syntax_error;
 
 pub use syntax_error::SyntaxError;
 
-use exports::{exports_of, is_tsx};
+use module_exports::{exports_of, is_tsx};
 use serde::Serialize;
 
 /// Functions that the platform calls; other exports are ignored.

@@ -16,11 +16,11 @@ const NAMES_MIN: usize = 64;
 
 /// Locks of resources that are being changed, by name.
 pub(crate) struct ChangeLocks {
-    names: Mutex<Names>,
+    table: Mutex<LockTable>,
     timeout: Duration,
 }
 
-struct Names {
+struct LockTable {
     locks: HashMap<String, Weak<AsyncMutex<()>>>,
     /// Number of names at which unused locks are removed.
     sweep_at: usize,
@@ -34,7 +34,7 @@ impl ChangeLocks {
     fn with_timeout(timeout: Duration) -> Self {
         Self {
             timeout,
-            names: Mutex::new(Names {
+            table: Mutex::new(LockTable {
                 locks: HashMap::new(),
                 sweep_at: NAMES_MIN,
             }),
@@ -53,15 +53,15 @@ impl ChangeLocks {
     }
 
     fn of(&self, name: String) -> Arc<AsyncMutex<()>> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        if names.locks.len() >= names.sweep_at {
-            names.locks.retain(|_, lock| lock.strong_count() > 0);
-            names.sweep_at = NAMES_MIN.max(names.locks.len() * 2);
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        if table.locks.len() >= table.sweep_at {
+            table.locks.retain(|_, lock| lock.strong_count() > 0);
+            table.sweep_at = NAMES_MIN.max(table.locks.len() * 2);
         }
-        let had = names.locks.get(&name).and_then(Weak::upgrade);
+        let had = table.locks.get(&name).and_then(Weak::upgrade);
         had.unwrap_or_else(|| {
             let lock = Arc::new(AsyncMutex::new(()));
-            names.locks.insert(name, Arc::downgrade(&lock));
+            table.locks.insert(name, Arc::downgrade(&lock));
             lock
         })
     }
@@ -90,6 +90,6 @@ mod tests {
         for number in 0..10_000 {
             drop(locks.lock(format!("plugins {number}")).await.unwrap());
         }
-        assert!(locks.names.lock().unwrap().locks.len() <= NAMES_MIN);
+        assert!(locks.table.lock().unwrap().locks.len() <= NAMES_MIN);
     }
 }

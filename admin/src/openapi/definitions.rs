@@ -8,7 +8,7 @@ const BESIDE: &str = "#/components/schemas/";
 
 /// Moves the `$defs` of a body into `all` and returns the body. A type of a request that differs
 /// from the one of a response with the same name is renamed to `…Input`.
-pub(super) fn lifted(mut body: Value, all: &mut Map<String, Value>) -> Value {
+pub(super) fn lift(mut body: Value, all: &mut Map<String, Value>) -> Value {
     let definitions = body
         .as_object_mut()
         .and_then(|body| body.remove("$defs"))
@@ -80,7 +80,7 @@ mod tests {
             "discriminator": { "propertyName": "type", "mapping": { "a": "#/$defs/Same" } },
             "$defs": { "Same": { "type": "string" }, "New": { "type": "integer" } },
         });
-        let body = lifted(body, &mut all);
+        let body = lift(body, &mut all);
         let expected = json!({
             "properties": {
                 "a": { "$ref": "#/components/schemas/Same" },
@@ -108,7 +108,7 @@ mod tests {
                 "Outer": { "items": { "$ref": "#/$defs/Inner" } },
             },
         });
-        let body = lifted(body, &mut all);
+        let body = lift(body, &mut all);
         assert_eq!(body, json!({ "$ref": "#/components/schemas/OuterInput" }));
         assert_eq!(all["Inner"], json!({ "type": "string" }));
         assert_eq!(all["InnerInput"], json!({ "type": "integer" }));

@@ -49,7 +49,7 @@ impl Schemas {
     pub(super) fn finished(mut self) -> Value {
         let mut all = self.generator.take_definitions(true);
         for (name, body) in self.bodies {
-            let body = definitions::lifted(body, &mut all);
+            let body = definitions::lift(body, &mut all);
             all.insert(name, body);
         }
         all.into()

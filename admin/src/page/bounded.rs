@@ -19,7 +19,7 @@ pub(super) const FIRST_ROWS: u64 = 25;
 
 /// Rows of a page, with the length of the list.
 #[derive(Debug)]
-pub(crate) struct Part<T> {
+pub(crate) struct PageRows<T> {
     /// Length of the whole list.
     pub(super) count: u64,
     /// Number of rows from this page's offset to the next page's: as many as were asked for, unless
@@ -38,12 +38,12 @@ pub(crate) struct Part<T> {
 pub(crate) async fn read<R, T, E, F>(
     page: PageRequest,
     read: impl Fn(PageRequest) -> F,
-) -> Result<Part<T>, E>
+) -> Result<PageRows<T>, E>
 where
     T: From<R> + Serialize,
     F: Future<Output = Result<Page<R>, E>>,
 {
-    let mut part = Part {
+    let mut part = PageRows {
         count: 0,
         length: page.limit,
         results: Vec::new(),
@@ -197,7 +197,7 @@ mod tests {
             Ok(numbers.map(row))
         }
 
-        async fn page(&self, page: PageRequest) -> Part<Row> {
+        async fn page(&self, page: PageRequest) -> PageRows<Row> {
             let part = read(page, |page| self.read(page)).await;
             part.unwrap_or_else(|never| match never {})
         }

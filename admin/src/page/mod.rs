@@ -4,7 +4,7 @@
 mod bounded;
 
 use bounded::FIRST_ROWS;
-pub(crate) use bounded::{LIMIT_MAX, PAGE_BYTES_MAX, Part, page_before, read};
+pub(crate) use bounded::{LIMIT_MAX, PAGE_BYTES_MAX, PageRows, page_before, read};
 
 use http::uri::Uri;
 use millrace_catalog::PageRequest;
@@ -32,7 +32,7 @@ pub(crate) struct Envelope<T> {
 
 impl<T> Envelope<T> {
     /// Wraps the rows of `page`, which was requested at `uri` below `base_url`.
-    pub(crate) fn new(base_url: &str, uri: &Uri, page: PageRequest, part: Part<T>) -> Self {
+    pub(crate) fn new(base_url: &str, uri: &Uri, page: PageRequest, part: PageRows<T>) -> Self {
         let after = page.offset.saturating_add(part.length);
         // Behind the end, the previous page is the last one.
         let from = page.offset.min(part.count);

@@ -114,7 +114,8 @@ impl CatalogueSource {
                 if !url.as_str().starts_with(base.as_str()) {
                     return Err(outside());
                 }
-                from_server(url).await.map_err(unreadable)
+                let read = from_server(url, FETCH_TIMEOUT).await;
+                read.map_err(unreadable)
             }
         }
     }
@@ -147,7 +148,6 @@ static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
     let tls = tls::client(tls::authorities()).map_err(|error| error.to_string())?;
     let client = Client::builder()
         .tls_backend_preconfigured(tls)
-        .timeout(FETCH_TIMEOUT)
         // The server must not redirect us to other hosts.
         .redirect(Policy::none())
         .pool_max_idle_per_host(0)
@@ -155,9 +155,10 @@ static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
     client.map_err(|error| error.to_string())
 });
 
-async fn from_server(url: Url) -> Result<String, String> {
+/// Downloads a file; `timeout` is for all of it.
+async fn from_server(url: Url, timeout: Duration) -> Result<String, String> {
     let client = CLIENT.as_ref().map_err(Clone::clone)?;
-    let response = client.get(url).send().await;
+    let response = client.get(url).timeout(timeout).send().await;
     let mut response = response.map_err(|error| reason(&error))?;
     if !response.status().is_success() {
         return Err(format!("the server answers {}", response.status()));
@@ -188,6 +189,58 @@ fn too_long() -> String {
 mod tests {
     use super::*;
     use crate::plugin_catalogue::PluginCatalogue;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    /// Longer than the download takes on a busy machine.
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// Address of a server that sends the first bytes and then the others again and again.
+    async fn server(first: &'static str, others: &'static [u8], pause: Duration) -> Url {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut sent = stream.write_all(first.as_bytes()).await;
+            while sent.is_ok() {
+                tokio::time::sleep(pause).await;
+                sent = stream.write_all(others).await;
+            }
+        });
+        format!("http://{address}/").parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_download_ends_at_its_limit_of_bytes_or_of_time() {
+        const HEAD: &str = "HTTP/1.1 200 OK\r\n\r\n";
+        const PIECE: &[u8] = &[b'a'; 64 << 10];
+        let (short, pause) = (Duration::from_millis(300), Duration::from_millis(10));
+        assert_eq!(FETCH_TIMEOUT, Duration::from_secs(10));
+        let table: [(&str, &str, &[u8], Duration, &str); 4] = [
+            ("says nothing", "", b"", short, "timed out"),
+            (
+                "sends a slow head",
+                "HTTP/1.1 200 OK\r\nA: ",
+                b"a",
+                short,
+                "timed out",
+            ),
+            ("sends a slow body", HEAD, b"a", short, "timed out"),
+            (
+                "sends an endless body",
+                HEAD,
+                PIECE,
+                SOON,
+                "more than 1048576 bytes",
+            ),
+        ];
+        for (kind, first, others, timeout, expected) in table {
+            let url = server(first, others, pause).await;
+            let read = tokio::time::timeout(2 * SOON, from_server(url, timeout)).await;
+            let error = read.expect("it ends").unwrap_err();
+            assert!(error.contains(expected), "a server that {kind}: {error}");
+        }
+    }
 
     #[tokio::test]
     async fn every_built_in_plugin_can_be_installed() {

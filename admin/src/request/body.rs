@@ -13,8 +13,6 @@ use serde_json::{Value, json};
 use std::pin::pin;
 use std::time::Duration;
 
-/// Longest time that a body may take to arrive.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// UTF-8 of the mark that some editors and libraries write before a text. RFC 8259 has readers
 /// ignore it, and ingestion does.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -28,6 +26,7 @@ pub(crate) async fn gather<S, B>(
     headers: &HeaderMap,
     stream: S,
     bytes_max: usize,
+    timeout: Duration,
 ) -> Result<Bytes, ApiError>
 where
     S: Stream<Item = Result<B, warp::Error>>,
@@ -36,7 +35,7 @@ where
     if declared_bytes(headers).is_some_and(|bytes| bytes > bytes_max) {
         return Err(ApiError::payload_too_large(bytes_max));
     }
-    within(BODY_TIMEOUT, all_of(stream, bytes_max)).await
+    within(timeout, all_of(stream, bytes_max)).await
 }
 
 /// Length of the body by `Content-Length`; `None` without the header.

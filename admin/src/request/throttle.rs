@@ -7,7 +7,8 @@
 
 use super::window::{SlidingWindow, WindowLimit, WindowStatus};
 use crate::services::ApiConfig;
-use std::net::{IpAddr, Ipv6Addr};
+use millrace_rows::network_of;
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -129,17 +130,6 @@ fn requests(config: &ApiConfig, factor: u32) -> [WindowLimit; 2] {
         limit(config.requests_per_minute_max, MINUTE),
         limit(config.requests_per_hour_max, HOUR),
     ]
-}
-
-/// Address that limits count for: an IPv6 address counts for its /64, which usually has one owner.
-pub(crate) fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        v4 => v4,
-    }
 }
 
 /// Seconds of a duration, rounded up.

@@ -74,7 +74,7 @@ fn api_error(found: &ValidationError<'_>) -> ApiError {
     let (code, detail) = match found.kind() {
         Kind::AnyOf { context }
         | Kind::OneOfNotValid { context }
-        | Kind::OneOfMultipleValid { context } => match meant(context, path.len()) {
+        | Kind::OneOfMultipleValid { context } => match intended_error(context, path.len()) {
             Some(inner) => match kinds(context, inner) {
                 Some(kinds) => {
                     path = segments(inner);
@@ -148,7 +148,7 @@ type Alternative = Vec<ValidationError<'static>>;
 
 /// Error of the alternative that the client meant: the one whose kind is named, or else whose
 /// outer type matches. The error inside it is what the client needs.
-fn meant(alternatives: &[Alternative], depth: usize) -> Option<&ValidationError<'static>> {
+fn intended_error(alternatives: &[Alternative], depth: usize) -> Option<&ValidationError<'static>> {
     let of_kind = of_a_kind(alternatives, depth);
     let complete = || {
         alternatives
@@ -156,12 +156,16 @@ fn meant(alternatives: &[Alternative], depth: usize) -> Option<&ValidationError<
             .filter(|it| missing(it, depth).is_none())
     };
     of_kind
-        .or_else(|| complete().find_map(|errors| inside(errors, depth)))
-        .or_else(|| alternatives.iter().find_map(|errors| inside(errors, depth)))
+        .or_else(|| complete().find_map(|errors| inner_error(errors, depth)))
+        .or_else(|| {
+            alternatives
+                .iter()
+                .find_map(|errors| inner_error(errors, depth))
+        })
 }
 
 /// First error of an alternative whose outer type matches.
-fn inside(errors: &Alternative, depth: usize) -> Option<&ValidationError<'static>> {
+fn inner_error(errors: &Alternative, depth: usize) -> Option<&ValidationError<'static>> {
     let outer = |error: &ValidationError<'_>| {
         let kind = error.kind();
         let is_outer = matches!(

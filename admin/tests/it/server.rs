@@ -5,11 +5,30 @@ use millrace_admin::ApiConfig;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 on_both!(
     the_server_answers_until_shutdown,
     a_client_that_does_not_read_is_cut_off,
+    a_head_over_64_kib_is_refused,
+    a_connection_without_a_whole_head_in_time_is_closed,
+    a_body_that_does_not_arrive_in_time_is_400,
 );
+
+/// Longer than the end takes on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(200);
+
+/// Sends bytes and returns all that comes until the server closes the connection.
+async fn closed_after(server: &TestServer, bytes: &[u8]) -> String {
+    let mut client = TcpStream::connect(server.address).await.unwrap();
+    // The server may close the connection before all is sent; that is no error here.
+    let _ = client.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let closed = timeout(SOON, client.read_to_end(&mut answer)).await;
+    let _ = closed.expect("it keeps the connection");
+    String::from_utf8(answer).unwrap()
+}
 
 async fn the_server_answers_until_shutdown() {
     let server = TestServer::start_unthrottled().await;
@@ -42,5 +61,61 @@ async fn a_client_that_does_not_read_is_cut_off() {
     let request = "GET /api/schema/ HTTP/1.1\r\nHost: admin.example\r\n\r\n".repeat(64);
     // Fills the buffers both ways; then nothing moves until the server gives up.
     while client.write_all(request.as_bytes()).await.is_ok() {}
+    server.stop().await;
+}
+
+async fn a_head_over_64_kib_is_refused() {
+    let server = TestServer::start_unthrottled().await;
+    for (bytes, status) in [(60 << 10, "200"), (64 << 10, "431")] {
+        let long = "a".repeat(bytes);
+        let head = format!(
+            "GET /api/schema/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Long: {long}\r\n\r\n"
+        );
+        let answer = closed_after(&server, head.as_bytes()).await;
+        let begins = answer.starts_with(&format!("HTTP/1.1 {status} "));
+        assert!(begins, "{bytes}: {answer:.80}");
+    }
+    server.stop().await;
+}
+
+async fn a_connection_without_a_whole_head_in_time_is_closed() {
+    let config = ApiConfig::default();
+    assert_eq!(config.head_timeout, Duration::from_secs(30));
+    let server = TestServer::start(|config| config.head_timeout = SHORT).await;
+    let table = [
+        ("silent", "", ""),
+        ("half a line", "GET /api/sche", ""),
+        (
+            "half a head",
+            "GET /api/schema/ HTTP/1.1\r\nHost: a\r\n",
+            "",
+        ),
+        (
+            "idle after a request",
+            "GET /api/schema/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n",
+        ),
+    ];
+    for (kind, sent, expected) in table {
+        let answer = closed_after(&server, sent.as_bytes()).await;
+        let line = answer.split_inclusive('\n').next().unwrap_or_default();
+        assert_eq!(line, expected, "{kind}");
+    }
+    server.stop().await;
+}
+
+async fn a_body_that_does_not_arrive_in_time_is_400() {
+    let config = ApiConfig::default();
+    assert_eq!(config.body_timeout, Duration::from_secs(10));
+    let server = TestServer::start(|config| config.body_timeout = SHORT).await;
+    let key = server.fixture.owner_key();
+    let request = format!(
+        "POST /api/organizations/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
+         Authorization: Bearer {key}\r\nContent-Type: application/json\r\n\
+         Content-Length: 100\r\n\r\n{{\"name\":"
+    );
+    let answer = closed_after(&server, request.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.contains("did not arrive within"), "{answer}");
     server.stop().await;
 }

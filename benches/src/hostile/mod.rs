@@ -78,7 +78,7 @@ impl Scenario {
 /// A request that is made to be expensive.
 #[derive(Clone, Copy, Debug)]
 pub struct HostileRequest {
-    /// Its key and size.
+    /// Key and size of the request.
     pub scenario: Scenario,
     /// The text that it repeats.
     pub payload: &'static HostilePayload,

@@ -40,7 +40,7 @@ enum PiecePosition {
 /// A piece that is repeated.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece {
-    /// These bytes each time.
+    /// Equal bytes each time.
     Same(&'static [u8]),
     /// An event of another month each time.
     Month,

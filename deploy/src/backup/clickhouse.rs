@@ -1,4 +1,4 @@
-//! ClickHouse's own copy of its data, in either direction.
+//! Backups and restores by ClickHouse itself: their folder, and the wait for their end.
 
 use crate::config::{Config, Engine};
 use crate::poll_timeout::PollTimeout;
@@ -26,7 +26,7 @@ pub fn embedded_backup_dir(config: &Config) -> anyhow::Result<&Path> {
     )
 }
 
-/// Waits until ClickHouse has made a copy.
+/// Waits until ClickHouse has finished a backup or a restore.
 ///
 /// # Errors
 /// When ClickHouse gives up, or does not answer for a minute.

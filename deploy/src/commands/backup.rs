@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Arguments of `millrace backup`.
 #[derive(Args, Clone, Debug)]
 pub struct Backup {
-    /// Folder to create
+    /// Folder to create for the backup
     #[arg(value_name = "DIR")]
     to: PathBuf,
 }

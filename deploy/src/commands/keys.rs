@@ -52,7 +52,7 @@ pub struct Create {
     /// Organization of the new project; the first one by default
     #[arg(long, requires = "project", value_name = "ID")]
     organization: Option<Uuid>,
-    /// Id of a project
+    /// Id of an existing project
     #[arg(long, alias = "team-id", value_name = "N")]
     project_id: Option<i64>,
     /// Replace the key of the project; the old key is rejected at once

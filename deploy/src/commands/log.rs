@@ -14,7 +14,7 @@ use std::path::Path;
 /// Subcommand of `millrace log`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// List segments, frames and damage. Ends with 1 when something is damaged
+    /// List segments, frames and damage; the exit status is 1 if something is damaged
     Inspect {
         /// List every frame and its sections
         #[arg(long)]

@@ -29,7 +29,7 @@ pub enum Command {
         /// Member
         #[command(flatten)]
         member: MemberArguments,
-        /// 1 or member, 8 or administrator, 15 or owner
+        /// New level: 1 or member, 8 or administrator, 15 or owner
         #[arg(long, value_parser = level_of)]
         level: Level,
     },

@@ -3,19 +3,19 @@
 pub mod backup;
 pub mod clickhouse_users;
 pub mod credentials;
+pub mod historical_migrations;
 pub mod import;
 pub mod invites;
 pub mod keys;
 pub mod log;
 pub mod members;
 pub mod migrate;
-pub mod migrations;
 mod next_step;
 pub mod nodes;
 pub mod organizations;
 pub mod purge;
 pub mod query;
-pub mod rejected;
+pub mod rejected_events;
 pub mod secrets;
 mod table;
 

@@ -16,7 +16,7 @@ const ALIVE_SECONDS: i64 = 60;
 /// Subcommand of `millrace nodes`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// List the nodes and the watermark up to which exports may go
+    /// List the nodes with their watermarks; exports go up to the lowest
     List,
     /// Deregister a node that will not come back; exports stop waiting for it
     #[command(visible_alias = "forget")]

@@ -20,7 +20,7 @@ pub enum Command {
         /// Name of the organization
         #[arg(long)]
         name: String,
-        /// Email address of the user who will own it
+        /// Email address of the owner
         #[arg(long, value_name = "EMAIL")]
         owner: Option<String>,
     },

@@ -54,7 +54,7 @@ fn unavailable(reason: &str) -> SourceParseError {
 
 /// Has a process parse a source, and kills it if it takes too long.
 async fn parse_in(mut child: Child, source: &str) -> Result<PluginCapabilities, SourceParseError> {
-    let Ok(ended) = timeout(PROCESS_TIMEOUT, talk(&mut child, source)).await else {
+    let Ok(ended) = timeout(PROCESS_TIMEOUT, exchange(&mut child, source)).await else {
         // Waited for, so that the permit is held until the process is gone.
         let _ = child.kill().await;
         return Err(unavailable("the process that reads them took too long"));
@@ -78,7 +78,7 @@ fn start() -> io::Result<Child> {
 }
 
 /// Writes the source to the process, and reads its result and its exit status.
-async fn talk(child: &mut Child, source: &str) -> io::Result<(ExitStatus, Vec<u8>)> {
+async fn exchange(child: &mut Child, source: &str) -> io::Result<(ExitStatus, Vec<u8>)> {
     if let Some(mut stdin) = child.stdin.take() {
         // The status of a process that has ended already tells why.
         let _ = stdin.write_all(source.as_bytes()).await;

@@ -1,4 +1,4 @@
-//! Copied or restored data folders that share a catalog.
+//! Copied or restored data folders, with a common catalog or one each.
 
 use crate::clickhouse_outage::test_env::{Engine, PASSWORD};
 use crate::server::{LAST_TABLE, Server, eventually, on_own_ports};
@@ -261,6 +261,55 @@ fn a_folder_with_its_own_catalog_that_is_brought_back_stores_each_request_once()
     until_stored(&engine, 2);
     assert!(server.stop().success());
     assert_eq!(rows(&engine), [2 * PAIRS; 3]);
+}
+
+/// Distinct keys of the rows in these tables.
+fn distinct(engine: &Engine) -> [usize; 3] {
+    let keys = [
+        "(request_id, `index`)) FROM millrace.rejected_events",
+        "(request_id, `index`)) FROM millrace.person_updates",
+        "uuid) FROM millrace.events",
+    ];
+    keys.map(|keys| {
+        let count = engine.query(&format!("SELECT uniqExact({keys}"));
+        count.parse().unwrap()
+    })
+}
+
+/// Copies with a catalog each do not hear of one another, so both ship what waited in both.
+#[test]
+fn copies_with_a_catalog_each_lose_nothing_and_store_no_row_more_than_twice() {
+    let dir = TempDir::new().unwrap();
+    let engine = Engine::start(&dir.path().join("engine"), PASSWORD);
+    let start = |name: &str, clickhouse_url: &str| {
+        let folder = dir.path().join(name);
+        let args = [
+            ["--clickhouse-url", clickhouse_url],
+            ["--clickhouse-user", "millrace"],
+            ["--clickhouse-password", PASSWORD],
+        ]
+        .concat();
+        let mut command = on_own_ports("ingest", &folder);
+        Server::start_command(command.args(&args), &folder)
+    };
+    let original = start("original", NOWHERE);
+    capture(&original);
+    drop(original);
+    copy(&dir.path().join("original"), &dir.path().join("copy"));
+    let both = ["original", "copy"].map(|name| start(name, &engine.url));
+    both.iter().for_each(capture);
+    eventually("the rows", || {
+        let exists = engine.query(&format!("EXISTS millrace.{LAST_TABLE}"));
+        (exists == "1" && distinct(&engine) == [3 * PAIRS; 3]).then_some(())
+    });
+    for server in both {
+        assert!(server.stop().success());
+    }
+    let [rejected, updates, events] = rows(&engine);
+    assert_eq!(events, 3 * PAIRS);
+    for count in [rejected, updates] {
+        assert!((3 * PAIRS..=4 * PAIRS).contains(&count), "{count}");
+    }
 }
 
 /// Copies a node's folder while it runs with events that wait. Then the copy can reach ClickHouse,

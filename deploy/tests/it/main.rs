@@ -53,7 +53,7 @@ mod project_queries;
 mod prose;
 mod read_only_commands;
 mod readme;
-mod rejected;
+mod rejected_events;
 mod secrets;
 mod server;
 mod service;

@@ -95,7 +95,10 @@ fn events_and_keys_that_are_sql_are_events_and_keys() {
         let (status, answer) = server.post("/batch/", &body);
         assert_eq!(status, 401, "{text}: {answer}");
     }
-    server.wait_for("SELECT count() FROM millrace.persons_current", "10");
+    // Events and persons become visible each on their own.
+    for table in ["events", "persons_current"] {
+        server.wait_for(&format!("SELECT count() FROM millrace.{table}"), "10");
+    }
     let stored = rows(
         &server,
         "SELECT event, distinct_id, properties FROM millrace.events",

@@ -61,7 +61,7 @@ impl Hints {
 /// Reason why a payload was not decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyDecodeError {
-    /// It cannot be decoded, is missing, or its encoding is not supported.
+    /// The payload cannot be decoded, is missing, or its encoding is not supported.
     Refused(ApiError),
     /// The output would exceed [`BodyDecoder::limits`].
     TooLarge(Encoded),

@@ -6,7 +6,7 @@
 //!
 //! | Target | Input | Invariant |
 //! |---|---|---|
-//! | [`parse`] | a choice of parse contexts, JSON | both indexes agree; an accepted body is JSON to serde_json, and its names, ids, times and raw properties equal those of a model |
+//! | [`parse`] | a choice of parse contexts, JSON | both indexes agree; an accepted body is JSON to serde_json, and its names, ids, times and raw properties equal those of a reference parser |
 //! | [`timestamp`] | a timestamp | the instant is the one that jiff reads |
 //! | [`body`] | a choice of encodings, a body | the output is within its limit, and equals that of a fresh decoder and of other libraries |
 //! | [`cost`] | a description of a repetitive body | it takes at most 1 MiB of memory for each kB sent, or with a known key 40 bytes for each decoded byte; `climb` maximises that and core time, in each encoding and way of sending |

@@ -5,7 +5,7 @@ use crate::event_counter::name_of;
 use crate::event_counts::EventCounts;
 use crate::files::SourceFile;
 use crate::plan::Plan;
-use crate::reject::{Reject, RejectReason, RejectedBy};
+use crate::rejected_records::{Reject, RejectReason, RejectedBy};
 use crate::request::{BodyPrefix, Request};
 use crate::send::Validator;
 use crate::stats::StageStats;
@@ -86,7 +86,7 @@ pub struct Sample {
 impl Findings {
     /// Number of records that would be rejected.
     #[must_use]
-    pub fn bad(&self) -> u64 {
+    pub fn rejected_count(&self) -> u64 {
         self.rejected.values().sum()
     }
 

@@ -7,7 +7,7 @@
 //! | `chunk`, `request` | conversion of files into requests |
 //! | `replay` | rejects as sources |
 //! | `ids` | uuids that are the same each time |
-//! | `journal`, `reject` | acknowledged chunks, refused records |
+//! | `journal`, `rejected_records` | acknowledged chunks; records that gave no event |
 //! | `send` | requests to the server |
 //! | `fetch` | the stage that fetches exports |
 //! | `load` | the stage that imports |
@@ -31,7 +31,7 @@ pub mod load;
 pub mod plan;
 pub mod progress;
 pub mod reconcile;
-pub mod reject;
+pub mod rejected_records;
 mod replay;
 pub mod request;
 pub mod rules;

@@ -5,7 +5,7 @@ use crate::files::SourceFile;
 use crate::ids::Ids;
 use crate::journal::{RecordStatus, Refusals};
 use crate::plan::Plan;
-use crate::reject::Reject;
+use crate::rejected_records::Reject;
 use millrace_sources::{FileError, Format, Mapping, RecordError};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

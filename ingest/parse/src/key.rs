@@ -57,7 +57,7 @@ fn request_key(document: &Document, body: &[u8]) -> Result<Span, ApiError> {
             return Ok(top);
         }
     }
-    let mut agreed = Agreed::default();
+    let mut agreed = SharedKey::default();
     for event in &document.events {
         agreed.add(body, event_key(document.event(event), body)?)?;
     }
@@ -67,9 +67,9 @@ fn request_key(document: &Document, body: &[u8]) -> Result<Span, ApiError> {
     Ok(agreed.key)
 }
 
-/// Key that all events so far agree on.
+/// Key that all events so far share.
 #[derive(Default)]
-struct Agreed {
+struct SharedKey {
     key: Span,
     /// Text of the key, once some event spelled it otherwise. It is read once, as it may be as long
     /// as the body: each event is to cost no more than its own text.
@@ -77,7 +77,7 @@ struct Agreed {
     scratch: String,
 }
 
-impl Agreed {
+impl SharedKey {
     /// Adds the key of one event.
     fn add(&mut self, body: &[u8], key: Span) -> Result<(), ApiError> {
         if self.key.is_none() {

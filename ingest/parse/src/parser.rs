@@ -19,13 +19,6 @@ use http::StatusCode;
 use millrace_rows::{EventRow, Lane, Micros, RejectedRow};
 use std::borrow::Cow;
 
-/// Bytes of a body above which it leaves more memory behind than is worth keeping.
-const LARGE_BYTES: usize = 1 << 20;
-/// Entries of the index that are kept, at most.
-const KEPT_MAX: usize = 1 << 20;
-/// Bytes of any other list that are kept, at most.
-const KEPT_BYTES_MAX: usize = 4 << 20;
-
 /// Bytes that are kept of the JSON of an event that is too large. Anyone with the public key of a
 /// project can send such events of a whole body each: kept whole they fill the disk, and the memory
 /// of their readers. The beginning shows which client sent it; up to this size, the event can still
@@ -38,7 +31,8 @@ const EVENT_BYTES_MIN: usize = 24;
 /// Events of any length that every body may have.
 const SHORT_EVENTS_MAX: usize = 1_000;
 
-/// Parser from bodies to rows. One per core: all its buffers are reused.
+/// Parser from bodies to rows. Its buffers are reused and keep the size of the largest body: a core
+/// has one for its small bodies, and a large body gets one of its own.
 #[derive(Debug, Default)]
 pub struct Parser {
     index: Index,
@@ -76,31 +70,13 @@ impl Parser {
         find: &mut dyn FnMut(&str) -> KeyLookup,
     ) -> Result<Parsed, ParseError> {
         self.repaired.nulls.clear();
-        let result = if self.read(body, context.limits).is_ok() {
-            self.request(body, context, find)
-        } else {
-            let mut repaired = std::mem::take(&mut self.repaired);
-            let result = self.parse_repaired(body, &mut repaired, context, find);
-            self.repaired = repaired;
-            result
-        };
-        if body.len() > LARGE_BYTES {
-            self.shrink();
+        if self.read(body, context.limits).is_ok() {
+            return self.request(body, context, find);
         }
+        let mut repaired = std::mem::take(&mut self.repaired);
+        let result = self.parse_repaired(body, &mut repaired, context, find);
+        self.repaired = repaired;
         result
-    }
-
-    /// Gives memory back that only large bodies need: one of them must not leave every core holding
-    /// its size for ever.
-    #[cold]
-    fn shrink(&mut self) {
-        self.index.shrink(KEPT_MAX);
-        self.document.shrink(KEPT_BYTES_MAX);
-        if self.repaired.text.capacity() > KEPT_BYTES_MAX {
-            self.repaired = Repaired::default();
-        }
-        self.scratch = Scratch::default();
-        self.person_scratch = PersonUpdateScratch::default();
     }
 
     /// Takes back buffers of rows for reuse.

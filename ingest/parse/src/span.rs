@@ -284,16 +284,6 @@ impl Rare {
 }
 
 impl Document {
-    /// Gives lists back that take more than so many bytes each.
-    pub fn shrink(&mut self, kept_bytes_max: usize) {
-        if self.events.capacity() * size_of::<EventSpans>() > kept_bytes_max {
-            self.events = Vec::new();
-        }
-        if self.rare.noted.capacity() * size_of::<RareSpans>() > kept_bytes_max {
-            self.rare.noted = Vec::new();
-        }
-    }
-
     /// Empties the document, keeping its memory.
     pub fn clear(&mut self) {
         self.shape = BodyShape::default();

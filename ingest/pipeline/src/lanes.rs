@@ -33,7 +33,7 @@ pub struct LaneInput {
     /// Set while the last group did not fit into the log or onto the disk.
     pub is_log_full: Arc<AtomicBool>,
     pub shipped: watch::Receiver<Position>,
-    /// As `shipped`, for person updates alone.
+    /// Position up to which person updates are shipped.
     pub updates_shipped: watch::Receiver<Position>,
     /// Position below which the shipper is to send person updates at once.
     pub updates_wanted: watch::Sender<Position>,

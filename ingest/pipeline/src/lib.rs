@@ -44,10 +44,10 @@ mod metrics;
 mod pack;
 mod pipeline;
 mod queue_permit;
-#[cfg(test)]
-mod schedules;
 pub mod ship;
 mod slot;
+#[cfg(test)]
+mod thread_schedules;
 mod threads;
 mod unwritten_rows;
 

@@ -2,7 +2,7 @@
 //! the channel to the commit thread, its answers.
 //!
 //! In this crate's own tests they are shuttle's, which chooses at each call which thread goes on,
-//! so that the same code can be run in a million orders (`schedules`).
+//! so that the same code can be run in a million orders (`thread_schedules`).
 
 #[cfg(not(test))]
 pub use {

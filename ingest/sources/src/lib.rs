@@ -15,7 +15,7 @@
 //! | `framing` | lines, arrays, CSV, Parquet |
 //! | `scan` | scan for the ends of JSON values |
 //! | `testing` | files and APIs for tests, with the feature `testing` only |
-//! | `export`, `exports` | export APIs: the common interface, a file for each |
+//! | `export`, `export_clients` | export APIs: the common interface, a client for each |
 //!
 //! Rules that a mapping counts (`events.note`):
 //!
@@ -37,7 +37,7 @@ mod countries;
 mod detect;
 mod events;
 mod export;
-mod exports;
+mod export_clients;
 mod format;
 pub mod framing;
 mod instant;
@@ -53,7 +53,7 @@ pub mod time;
 
 pub use events::{Event, EventWriter, Events, Id, Mapping};
 pub use export::{Export, FetchError, Part, Transfer};
-pub use exports::{
+pub use export_clients::{
     AmplitudeExport, AmplitudeSettings, ExportSettingsError, MixpanelCredentials, MixpanelExport,
     MixpanelSettings, RateLimit,
 };

@@ -21,12 +21,12 @@
 //!    [`Admission::charge_months`](policy::Admission::charge_months), by the rows.
 //! 9. [`response_budget`]: memory of a response above 4 KiB, before the rows are stored.
 //!
-//! [`rejections`] builds every response of this table; "before" and "after" are of the body:
+//! [`rejection`] builds every response of this table; "before" and "after" are of the body:
 //!
 //! | Rejected | When | By | Status | Code | Body |
 //! |---|---|---|---|---|---|
 //! | every connection | while the log is still being read | `connection::startup` | 503 | `starting` | before |
-//! | a connection | too many of the process, or of its address | `connection::limits` | 503 | `too_many_connections` | before |
+//! | a connection | too many of the process, none of which waits for a request, or of its address | `connection::limits` | 503 | `too_many_connections` | before |
 //! | a request | no memory, turn or thread in time | `early_reject`, `fair_queue`, `budget`, `offload`, `response_budget` | 503 | `overloaded` | both |
 //! | a request | its body is longer than any may be, as declared or as it comes | `http::body` | 413 | `payload_too_large` | both |
 //! | a request | too much waits for the disk | pipeline | 503 | `queue_full` | both |
@@ -58,5 +58,5 @@ pub mod month_limiter;
 pub mod plain_head;
 pub mod policy;
 pub mod project_hint;
-pub mod rejections;
+pub mod rejection;
 pub mod response_budget;

@@ -7,7 +7,7 @@ use super::budget::Share;
 use super::fair_queue::{Cost, FairQueue, Permit, REQUEST_BYTES};
 use super::month_limiter::{MonthCharge, MonthOwner};
 use super::project_hint::{is_known, key_at_start};
-use super::rejections::Rejection;
+use super::rejection::Rejection;
 use super::response_budget::ResponseShare;
 use crate::config::HttpLimits;
 use crate::metrics;

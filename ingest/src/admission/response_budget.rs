@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn long_responses_have_a_quarter_and_one_owner_half_of_what_is_left_of_it() {
+    fn long_responses_share_a_quarter_and_one_owner_gets_half_of_the_rest() {
         let budget = Budget::new(64 * MIB);
         let responses = ResponseBudget::new(Arc::clone(&budget), 64 * MIB);
         let mut held = Vec::new();

@@ -17,7 +17,7 @@ enum RequestPart {
     /// A line of a head.
     Head,
     /// A body or a chunk of which so many bytes are left.
-    Bytes { left: u64, then: Then },
+    Bytes { left: u64, then: NextPart },
     /// The line that says how long a chunk is.
     ChunkSize,
     /// A line after the last chunk.
@@ -26,7 +26,7 @@ enum RequestPart {
 
 /// Part that follows a run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Then {
+enum NextPart {
     Head,
     ChunkSize,
 }
@@ -91,12 +91,12 @@ impl Framing {
     }
 
     /// Passes over the rest of a body or a chunk; returns how many bytes that were.
-    fn skip(&mut self, left: u64, then: Then, there: usize) -> usize {
+    fn skip(&mut self, left: u64, then: NextPart, there: usize) -> usize {
         let used = usize::try_from(left).map_or(there, |left| left.min(there));
         let left = left.saturating_sub(used as u64);
         self.part = match (left, then) {
-            (0, Then::Head) => RequestPart::Head,
-            (0, Then::ChunkSize) => RequestPart::ChunkSize,
+            (0, NextPart::Head) => RequestPart::Head,
+            (0, NextPart::ChunkSize) => RequestPart::ChunkSize,
             _ => RequestPart::Bytes { left, then },
         };
         used
@@ -157,7 +157,7 @@ impl Framing {
             _ if self.encoded => RequestPart::ChunkSize,
             Some(left @ 1..) => RequestPart::Bytes {
                 left,
-                then: Then::Head,
+                then: NextPart::Head,
             },
             Some(0) | None => RequestPart::Head,
         };
@@ -171,7 +171,7 @@ impl Framing {
             Some(0) | None => RequestPart::Trailer,
             Some(size) => RequestPart::Bytes {
                 left: size.saturating_add(2),
-                then: Then::ChunkSize,
+                then: NextPart::ChunkSize,
             },
         };
     }

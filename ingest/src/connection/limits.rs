@@ -1,10 +1,16 @@
-//! Limits of open connections, in all and per address.
+//! Limits of open connections, in all and per address (in IPv6 per /64).
+//!
+//! At the limit of all, connections that wait for the head of a request give way to new ones
+//! (`open_connections`), so nobody keeps others out by connections that do nothing.
 
+use super::head_wait::HeadWait;
+use super::open_connections::OpenConnections;
 use crate::metrics;
 use ::metrics::Gauge;
-use std::collections::HashMap;
+use millrace_rows::network_of;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Limit that a connection met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,21 +26,21 @@ pub struct ConnectionLimiter {
     open: Mutex<OpenConnections>,
     total_max: usize,
     per_address_max: usize,
+    /// Time that all waits count from.
+    origin: Instant,
     gauge: Gauge,
-}
-
-#[derive(Debug, Default)]
-struct OpenConnections {
-    total: usize,
-    by_address: HashMap<IpAddr, usize>,
 }
 
 /// Permit of one open connection; dropping it counts the connection out.
 pub struct ConnectionPermit {
     connections: Arc<ConnectionLimiter>,
+    id: u64,
     /// `None` for a proxy, which speaks for many clients.
-    address: Option<IpAddr>,
+    network: Option<IpAddr>,
+    head_wait: Arc<HeadWait>,
 }
+
+// === impl ConnectionLimiter ===
 
 impl ConnectionLimiter {
     /// Returns a limiter without connections.
@@ -43,11 +49,13 @@ impl ConnectionLimiter {
             open: Mutex::default(),
             total_max,
             per_address_max,
+            origin: Instant::now(),
             gauge: metrics::connections(),
         })
     }
 
-    /// Counts a connection in. `address` is `None` for a trusted proxy, which is not limited.
+    /// Counts a connection in, if need be in the place of others that wait for a head. `address` is
+    /// `None` for a trusted proxy, which is not limited.
     ///
     /// # Errors
     /// The limit that was met.
@@ -55,44 +63,51 @@ impl ConnectionLimiter {
         self: &Arc<Self>,
         address: Option<IpAddr>,
     ) -> Result<ConnectionPermit, LimitReached> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.total >= self.total_max {
-            metrics::connection_refused("process");
-            return Err(LimitReached::Process);
+        let network = address.map(network_of);
+        let mut open = self.open();
+        if network.is_some_and(|network| open.held_by(network) >= self.per_address_max) {
+            metrics::connection_refused("address");
+            return Err(LimitReached::Address);
         }
-        if let Some(address) = address {
-            let of_address = open.by_address.entry(address).or_default();
-            if *of_address >= self.per_address_max {
-                metrics::connection_refused("address");
-                return Err(LimitReached::Address);
+        if open.total() >= self.total_max {
+            let evicted = open.evict();
+            if evicted == 0 {
+                metrics::connection_refused("process");
+                return Err(LimitReached::Process);
             }
-            *of_address += 1;
+            metrics::connections_evicted(evicted);
+            self.gauge.decrement(evicted as f64);
         }
-        open.total += 1;
+        let head_wait = Arc::new(HeadWait::new(self.origin));
+        let id = open.add(network, &head_wait);
         self.gauge.increment(1.0);
         Ok(ConnectionPermit {
             connections: Arc::clone(self),
-            address,
+            id,
+            network,
+            head_wait,
         })
+    }
+
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl ConnectionPermit ===
+
+impl ConnectionPermit {
+    /// Wait of the connection for a head, by which it is evicted.
+    pub fn head_wait(&self) -> Arc<HeadWait> {
+        Arc::clone(&self.head_wait)
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let connections = &self.connections;
-        let mut open = connections
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        open.total -= 1;
-        connections.gauge.decrement(1.0);
-        if let Some(address) = self.address
-            && let Some(of_address) = open.by_address.get_mut(&address)
-        {
-            *of_address -= 1;
-            if *of_address == 0 {
-                open.by_address.remove(&address);
-            }
+        let mut open = self.connections.open();
+        if open.remove(self.network, self.id) {
+            self.connections.gauge.decrement(1.0);
         }
     }
 }
@@ -100,19 +115,73 @@ impl Drop for ConnectionPermit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::task::Waker;
+
+    fn address(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([10, 0, 0, last]))
+    }
+
+    /// Takes a permit for a connection that has a request.
+    fn busy(
+        connections: &Arc<ConnectionLimiter>,
+        address: Option<IpAddr>,
+    ) -> Result<ConnectionPermit, LimitReached> {
+        let permit = connections.admit(address)?;
+        permit.head_wait.end();
+        Ok(permit)
+    }
+
+    fn is_evicted(permit: &ConnectionPermit) -> bool {
+        permit.head_wait.begin(Waker::noop())
+    }
 
     #[test]
     fn both_limits_hold_and_permits_come_back() {
         let connections = ConnectionLimiter::new(3, 2);
-        let [one, two] = [1, 2].map(|n| Some(IpAddr::from([10, 0, 0, n])));
-        let first = connections.admit(one).ok().unwrap();
-        let _second = connections.admit(one).ok().unwrap();
-        assert_eq!(connections.admit(one).err(), Some(LimitReached::Address));
-        let _third = connections.admit(two).ok().unwrap();
-        assert_eq!(connections.admit(two).err(), Some(LimitReached::Process));
+        let first = busy(&connections, address(1)).ok().unwrap();
+        let _second = busy(&connections, address(1)).ok().unwrap();
+        let of_one = busy(&connections, address(1)).err();
+        assert_eq!(of_one, Some(LimitReached::Address));
+        let _third = busy(&connections, address(2)).ok().unwrap();
+        let of_all = busy(&connections, address(2)).err();
+        assert_eq!(of_all, Some(LimitReached::Process));
         drop(first);
-        let _fourth = connections.admit(None).ok().unwrap();
-        assert_eq!(connections.admit(None).err(), Some(LimitReached::Process));
+        let _fourth = busy(&connections, None).ok().unwrap();
+        let of_all = busy(&connections, None).err();
+        assert_eq!(of_all, Some(LimitReached::Process));
+    }
+
+    #[test]
+    fn a_connection_beyond_the_limit_of_its_address_takes_no_place_of_others() {
+        let connections = ConnectionLimiter::new(3, 2);
+        let admit = |last| connections.admit(address(last));
+        let held = [1, 1, 2].map(|last| admit(last).ok().unwrap());
+        assert_eq!(admit(1).err(), Some(LimitReached::Address));
+        let evicted = held.iter().filter(|permit| is_evicted(permit)).count();
+        assert_eq!(evicted, 0);
+    }
+
+    #[test]
+    fn an_ipv6_network_counts_as_one_address() {
+        let connections = ConnectionLimiter::new(10, 2);
+        let admit = |text: &str| connections.admit(Some(text.parse().unwrap()));
+        let mut held = Vec::new();
+        let table = [
+            ("2001:db8::1", true),
+            ("2001:db8::2", true),
+            ("2001:db8::3", false),
+            ("2001:db8:0:1::1", true),
+            ("10.0.0.1", true),
+            ("::ffff:10.0.0.1", true),
+            ("10.0.0.1", false),
+            ("10.0.0.2", true),
+        ];
+        for (address, is_admitted) in table {
+            let outcome = admit(address);
+            let expected = (!is_admitted).then_some(LimitReached::Address);
+            assert_eq!(outcome.as_ref().err().copied(), expected, "{address}");
+            held.extend(outcome);
+        }
     }
 
     #[test]
@@ -121,6 +190,6 @@ mod tests {
         for n in 0..=255 {
             drop(connections.admit(Some(IpAddr::from([10, 0, 0, n]))));
         }
-        assert!(connections.open.lock().unwrap().by_address.is_empty());
+        assert!(connections.open().is_empty());
     }
 }

@@ -5,6 +5,8 @@
 //! | `listener` | listening sockets, one per core |
 //! | `startup` | answers 503 while the log is still being read |
 //! | `worker` | one core: accepts, serves, drains |
+//! | `open_connections` | which connections give way to new ones |
+//! | `head_wait` | wait of a connection for a head, which can be ended |
 //! | `limits` | open connections of the process and of each address |
 //! | `stream` | socket of one connection: timeouts, and checks that hyper lacks |
 //! | `write_pace` | pace at which a peer reads responses |
@@ -13,8 +15,10 @@
 //! | `raw_response` | error responses without hyper |
 
 pub mod framing;
+pub mod head_wait;
 pub mod limits;
 pub mod listener;
+mod open_connections;
 pub mod raw_response;
 pub mod startup;
 pub mod state;

@@ -7,7 +7,7 @@
 
 use super::listener::{StartError, listen};
 use super::raw_response::{raw_rejection, respond_and_close};
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,8 @@
 //!
 //! hyper has one timeout for `Idle` and `Head` together and closes without a response; the contract
 //! wants 75 s for the one and 10 s and a status for the other, so hyper's timeout is off and the
-//! socket times itself. In every phase it measures the pace at which responses are read
+//! socket times itself. In `Idle` and `Head` the connection may be evicted for another one
+//! ([`HeadWait`]). In every phase it measures the pace at which responses are read
 //! ([`WritePace`]); while one waits for its client, that pace alone counts, and the time of the
 //! phase begins when the response is written. The socket also keeps three promises that hyper does
 //! not: a head with both a length and a transfer encoding is reported (hyper drops the length
@@ -17,6 +18,7 @@
 //! time to read the response.
 
 use super::framing::Framing;
+use super::head_wait::HeadWait;
 use super::raw_response::raw_error_response;
 use super::state::{ConnectionPhase, ConnectionState};
 use super::write_pace::WritePace;
@@ -27,6 +29,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -45,6 +48,7 @@ pub struct TimedStream {
     conn: Rc<ConnectionState>,
     framing: Framing,
     early_reject: EarlyReject,
+    head_wait: Arc<HeadWait>,
     timer: Option<Pin<Box<Sleep>>>,
     write_pace: WritePace,
     shut: bool,
@@ -59,6 +63,7 @@ impl TimedStream {
         tcp: TcpStream,
         conn: Rc<ConnectionState>,
         admission: Rc<dyn AdmissionControl>,
+        head_wait: Arc<HeadWait>,
         limits: &HttpLimits,
     ) -> Self {
         Self {
@@ -66,6 +71,7 @@ impl TimedStream {
             conn,
             framing: Framing::default(),
             early_reject: EarlyReject::new(admission),
+            head_wait,
             timer: None,
             write_pace: WritePace::new(limits),
             shut: false,
@@ -74,6 +80,7 @@ impl TimedStream {
     }
 
     fn received(&mut self, bytes: &[u8]) {
+        self.head_wait.end();
         self.conn.note_bytes();
         self.framing.feed(bytes);
         self.conn.within_head.set(self.framing.is_within_head());
@@ -97,11 +104,16 @@ impl TimedStream {
         Pin::new(&mut self.tcp).poll_read(cx, buf)
     }
 
-    /// Polls the deadline of the connection's phase; ready with an error once it has passed. There
-    /// is none while a response waits for its client, which may read it for longer than that.
+    /// Polls the deadline of the connection's phase; ready with an error once it has passed, or the
+    /// connection is evicted. Neither counts while a response waits for its client, which may read
+    /// it for longer than that.
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         if self.conn.phase.get() == ConnectionPhase::Busy || self.write_pace.is_waiting() {
             return Poll::Pending;
+        }
+        if self.head_wait.begin(cx.waker()) {
+            self.write_timeout_error();
+            return Poll::Ready(io::ErrorKind::ConnectionAborted.into());
         }
         let deadline = self.conn.deadline.get();
         let timer = self

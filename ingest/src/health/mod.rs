@@ -19,7 +19,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::PrometheusHandle;
-use responses::{Probed, respond};
+use responses::{ProbeSources, respond};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -111,7 +111,7 @@ async fn serve(
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the health listener cannot be polled"),
     };
-    let probed = Rc::new(Probed {
+    let sources = Rc::new(ProbeSources {
         readiness,
         prometheus,
         metrics_page: MetricsPage::default(),
@@ -128,7 +128,7 @@ async fn serve(
                     {
                         oldest.abort();
                     }
-                    let connection = connection(stream, Rc::clone(&probed));
+                    let connection = connection(stream, Rc::clone(&sources));
                     open.push_back(tokio::task::spawn_local(connection).abort_handle());
                     // Requests that have come are answered before more connections end theirs.
                     tokio::task::yield_now().await;
@@ -138,15 +138,15 @@ async fn serve(
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },
-            _ = upkeep.tick() => probed.prometheus.run_upkeep(),
+            _ = upkeep.tick() => sources.prometheus.run_upkeep(),
             _ = &mut stopped => return,
         }
     }
 }
 
-async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, probed: Rc<Probed>) {
+async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, sources: Rc<ProbeSources>) {
     let service = service_fn(move |request: Request<Incoming>| {
-        std::future::ready(Ok::<_, Infallible>(respond(&request, &probed)))
+        std::future::ready(Ok::<_, Infallible>(respond(&request, &sources)))
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -166,9 +166,9 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
     use tokio::time::Instant;
 
-    fn probed() -> Rc<Probed> {
+    fn sources() -> Rc<ProbeSources> {
         let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-        Rc::new(Probed {
+        Rc::new(ProbeSources {
             readiness: Readiness::new(),
             prometheus: recorder.handle(),
             metrics_page: MetricsPage::default(),
@@ -180,7 +180,7 @@ mod tests {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let began = Instant::now();
         let served = async {
-            connection(theirs, probed()).await;
+            connection(theirs, sources()).await;
             began.elapsed()
         };
         let (lasted, ()) = tokio::join!(served, probe(ours));

@@ -10,11 +10,12 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use metrics_exporter_prometheus::PrometheusHandle;
+use millrace_rows::shown_json;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// Sources of responses.
-pub(super) struct Probed {
+/// Sources of the responses to probes.
+pub(super) struct ProbeSources {
     pub(super) readiness: Readiness,
     pub(super) prometheus: PrometheusHandle,
     pub(super) metrics_page: MetricsPage,
@@ -61,18 +62,27 @@ fn ready_response(readiness: &Readiness, parts: Option<Vec<PartState>>) -> HttpR
             problems,
             parts,
         };
-        return HttpResponse::json(StatusCode::SERVICE_UNAVAILABLE, &body).never_cached();
+        return shown(StatusCode::SERVICE_UNAVAILABLE, &body);
     }
     match parts {
         None => HttpResponse::ok_static(r#"{"status":"ready"}"#).never_cached(),
         Some(parts) => {
             let status = "ready";
-            HttpResponse::json(StatusCode::OK, &Ready { status, parts }).never_cached()
+            shown(StatusCode::OK, &Ready { status, parts })
         }
     }
 }
 
-impl Probed {
+/// Response for a terminal: errors of parts may quote texts of customers, so control characters and
+/// marks of direction are escaped.
+fn shown(status: StatusCode, body: &impl Serialize) -> HttpResponse {
+    let mut response = HttpResponse::json(status, body).never_cached();
+    let escaped = shown_json(&String::from_utf8_lossy(&response.body)).into_owned();
+    response.body = escaped.into();
+    response
+}
+
+impl ProbeSources {
     fn metrics(&self) -> Bytes {
         let render = || {
             let ready = self.readiness.failed_checks().is_empty();
@@ -84,8 +94,11 @@ impl Probed {
 }
 
 /// Response to any request.
-pub(super) fn respond(request: &Request<Incoming>, probed: &Probed) -> Response<Full<Bytes>> {
-    let readiness = &probed.readiness;
+pub(super) fn respond(
+    request: &Request<Incoming>,
+    sources: &ProbeSources,
+) -> Response<Full<Bytes>> {
+    let readiness = &sources.readiness;
     let path = request.uri().path();
     let path = path.strip_suffix('/').unwrap_or(path);
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -97,7 +110,7 @@ pub(super) fn respond(request: &Request<Incoming>, probed: &Probed) -> Response<
         "/_health/ready" if is_verbose(request) => ready_verbosely(readiness),
         "/_health/ready" => ready(readiness),
         "/metrics" => {
-            let mut response = Response::new(Full::new(probed.metrics()));
+            let mut response = Response::new(Full::new(sources.metrics()));
             let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
             response.headers_mut().insert(header::CONTENT_TYPE, text);
             return response;
@@ -168,5 +181,22 @@ mod tests {
         let body: serde_json::Value = serde_json::from_slice(&verbose.body).unwrap();
         assert_eq!(body["problems"][0]["name"], "shutdown");
         assert_eq!(body["parts"][1]["status"], "failed");
+    }
+
+    #[test]
+    fn no_error_of_a_part_reaches_a_terminal_unescaped() {
+        let hostile = "\u{1b}[2J\u{202e}\u{2028}\u{9b}\u{7f}\"";
+        let readiness = Readiness::new();
+        readiness.observe("clickhouse", move || Some(hostile.to_owned()));
+        for is_ready in [true, false] {
+            if !is_ready {
+                readiness.require("log", move || Some(hostile.to_owned()));
+            }
+            let verbose = ready_verbosely(&readiness);
+            let text = String::from_utf8(verbose.body.to_vec()).unwrap();
+            assert!(!text.contains(millrace_rows::is_control), "{text:?}");
+            let body: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(body["parts"][0]["detail"], hostile, "{is_ready}");
+        }
     }
 }

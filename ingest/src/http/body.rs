@@ -9,7 +9,7 @@
 use super::context::RequestContext;
 use crate::admission::budget::{SMALL_BYTES_MAX, Share};
 use crate::admission::policy::Admission;
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use crate::config::HttpLimits;
 use crate::metrics;
 use bytes::Bytes;

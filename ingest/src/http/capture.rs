@@ -9,7 +9,7 @@ use super::payload::{self, Payload};
 use super::report::{CaptureResponse, stores};
 use crate::admission::budget::Share;
 use crate::admission::month_limiter::MonthCharge;
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use crate::admission::response_budget::UNCOUNTED_BYTES_MAX;
 use crate::core::Core;
 use crate::metrics::Stage;

@@ -101,7 +101,7 @@ async fn dispatch(
         | (RouteKind::V1 | RouteKind::Ai, &Method::POST) => capture::capture(request, body).await,
         (RouteKind::Compat, &Method::POST) => {
             request.release_epoch();
-            skim(request, body).await?;
+            discard_body(request, body).await?;
             Ok(compat::stub(request.route))
         }
         (RouteKind::Page, &Method::GET | &Method::HEAD) => Ok(page(request)),
@@ -131,7 +131,7 @@ async fn finish_body(
     let waits = request.parts.headers.contains_key(http::header::EXPECT);
     if short && !waits && !response.close && response.status != StatusCode::REQUEST_TIMEOUT {
         // A failure shows in the next line.
-        let _ = skim(request, body).await;
+        let _ = discard_body(request, body).await;
     }
     if !request.body_ended.get() {
         response.close = true;
@@ -140,7 +140,10 @@ async fn finish_body(
 }
 
 /// Reads a body that is not needed, so that the connection can be used again.
-async fn skim(request: &RequestContext<'_>, incoming: &mut Incoming) -> Result<(), ApiError> {
+async fn discard_body(
+    request: &RequestContext<'_>,
+    incoming: &mut Incoming,
+) -> Result<(), ApiError> {
     body::drain(incoming, &request.core.admission).await?;
     request.body_ended.set(true);
     Ok(())

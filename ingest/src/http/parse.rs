@@ -3,7 +3,7 @@
 use super::body::is_blank;
 use super::context::RequestContext;
 use super::report::stores;
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use crate::core::Core;
 use crate::keys::Keys;
 use crate::metrics::Stage;

@@ -135,8 +135,9 @@ impl OffloadSlot {
         &self,
         bytes: usize,
     ) -> Result<Option<OwnedSemaphorePermit>, OffloadFailed> {
-        let units = u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES));
-        let Some(units) = units.ok().filter(|_| bytes <= self.pool.memory_bytes_max) else {
+        let units_max = self.pool.memory_bytes_max / MEMORY_UNIT_BYTES;
+        let units = bytes.div_ceil(MEMORY_UNIT_BYTES);
+        let Some(units) = u32::try_from(units).ok().filter(|_| units <= units_max) else {
             return Ok(None);
         };
         let memory = Arc::clone(&self.pool.memory);

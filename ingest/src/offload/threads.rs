@@ -2,9 +2,9 @@
 //!
 //! As on a core, flows take turns by bytes ([`scheduling`](crate::scheduling)): a flow's single
 //! request waits for about its own size in bytes of each other flow, however many requests those
-//! have waiting. Live requests go before historical ones, which get a fifth while both wait, or each
-//! second turn where theirs are the smaller ones, so that no project's events keep another's import
-//! out.
+//! have waiting. Live requests go before historical ones, which get a fifth while both wait, or
+//! each second turn where theirs are the smaller ones, so that no project's events keep another's
+//! import out.
 //!
 //! All cores share this queue, so it has a lock, which is held for microseconds. No request queues
 //! up while there is a thread that it may have.

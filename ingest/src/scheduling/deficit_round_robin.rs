@@ -132,8 +132,8 @@ impl<R: Queued> DeficitRoundRobin<R> {
         None
     }
 
-    /// Gives flows their quanta of all rounds in which none of them is served. One by one, those for
-    /// a hundred megabytes of each would keep a core busy for long.
+    /// Gives flows their quanta of all rounds in which none of them is served. One by one, those
+    /// for a hundred megabytes of each would keep a core busy for long.
     fn skip_rounds(&mut self, has_capacity: &impl Fn(Lane, Flow) -> bool) {
         let queues = self.flows.iter_mut();
         let queues = queues.filter(|((lane, flow), _)| has_capacity(*lane, *flow));

@@ -42,7 +42,7 @@ mod node_watermarks;
 mod request_epochs;
 
 #[cfg(test)]
-mod model;
+mod node_model;
 #[cfg(test)]
 mod threads;
 

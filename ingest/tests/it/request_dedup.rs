@@ -177,8 +177,7 @@ fn digits(seed: u128, nth: u64) -> String {
 }
 
 #[test]
-fn with_acknowledgements_from_clickhouse_a_request_is_known_once_it_is_in_the_log_and_waits_as_the_first_one()
- {
+fn under_ack_clickhouse_a_repeated_request_is_recognized_after_its_commit() {
     let env = TestEnv::with(|options| {
         options.pipeline.ack = Ack::ClickHouse;
         options.server.workers = 1;

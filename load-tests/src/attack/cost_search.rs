@@ -40,7 +40,7 @@ const ENCODINGS: [&str; 8] = [
 ];
 /// Bodies that a search keeps.
 const KEPT_MAX: usize = 8;
-/// Bytes of a body as sent that is kept; the dearest for their bytes are short.
+/// Bytes of a body as sent that is kept; the costliest for their bytes are short.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 /// Bytes that a shorter body counts as: a connection and a head have their cost, too.
 const COUNTED_BYTES_MIN: usize = 1 << 10;
@@ -114,7 +114,7 @@ impl Timed {
     }
 }
 
-/// Bodies of one sender that took longest for their bytes, the dearest first.
+/// Bodies of one sender that took longest for their bytes, the costliest first.
 #[derive(Debug, Default)]
 pub(super) struct CostSearch(Mutex<Vec<Timed>>);
 
@@ -136,17 +136,17 @@ impl CostSearch {
     }
 
     /// Returns true if a body would be kept.
-    fn is_dear(&self, timed: &Timed) -> bool {
+    fn is_costly(&self, timed: &Timed) -> bool {
         let kept = lock(&self.0);
         let is_new = kept.iter().all(|it| it.mutation != timed.mutation);
         let cheapest = kept.get(KEPT_MAX - 1);
-        let is_dearer =
+        let is_costlier =
             cheapest.is_none_or(|it| timed.nanoseconds_per_byte() > it.nanoseconds_per_byte());
-        is_new && is_dearer && timed.sent_bytes <= KEPT_BYTES_MAX
+        is_new && is_costlier && timed.sent_bytes <= KEPT_BYTES_MAX
     }
 
     fn keep(&self, timed: Timed) {
-        if self.is_dear(&timed) {
+        if self.is_costly(&timed) {
             let mut kept = lock(&self.0);
             kept.push(timed);
             kept.sort_by_key(|it| std::cmp::Reverse(it.nanoseconds_per_byte()));
@@ -154,7 +154,7 @@ impl CostSearch {
         }
     }
 
-    /// Sends the next body, again if it is dear, and returns the first outcome.
+    /// Sends the next body, again if it is costly, and returns the first outcome.
     pub(super) async fn step(
         &self,
         client: &Client,
@@ -173,7 +173,7 @@ impl CostSearch {
             least: began.elapsed(),
         };
         if is_judged(outcome.status())
-            && self.is_dear(&timed)
+            && self.is_costly(&timed)
             && let Some(again) = least(client, &sent, TIMES - 1).await
         {
             let least = timed.least.min(again);
@@ -182,15 +182,15 @@ impl CostSearch {
         outcome
     }
 
-    /// Times the kept bodies again; the dearest first.
-    pub(super) async fn dearest(&self, client: &Client, sender: &'static str) -> Vec<DearBody> {
+    /// Times the kept bodies again; the costliest first.
+    pub(super) async fn costliest(&self, client: &Client, sender: &'static str) -> Vec<CostlyBody> {
         let kept = lock(&self.0).clone();
-        let mut dearest = Vec::new();
+        let mut costliest = Vec::new();
         for timed in kept {
             let body = timed.mutation.body();
             let sent = timed.mutation.request(&body);
             if let Some(least) = least(client, &sent, TIMES).await {
-                dearest.push(DearBody {
+                costliest.push(CostlyBody {
                     sender,
                     path: timed.mutation.path,
                     encoding: timed.mutation.encoding,
@@ -202,8 +202,8 @@ impl CostSearch {
                 });
             }
         }
-        dearest.sort_by(|one, other| other.ms_per_kb().total_cmp(&one.ms_per_kb()));
-        dearest
+        costliest.sort_by(|one, other| other.ms_per_kb().total_cmp(&one.ms_per_kb()));
+        costliest
     }
 }
 
@@ -228,7 +228,7 @@ pub(super) fn any<'a>(of: &[&'a str], rng: &mut StdRng) -> &'a str {
 
 /// A body that takes long for its bytes.
 #[derive(Clone, Debug, Serialize)]
-pub struct DearBody {
+pub struct CostlyBody {
     /// Sender: with a key or without.
     pub sender: &'static str,
     /// Path of the request.
@@ -248,7 +248,7 @@ pub struct DearBody {
     shown: Vec<u8>,
 }
 
-impl DearBody {
+impl CostlyBody {
     /// Response time after the attack in milliseconds for each kB sent.
     #[must_use]
     pub fn ms_per_kb(&self) -> f64 {
@@ -256,7 +256,7 @@ impl DearBody {
     }
 }
 
-impl fmt::Display for DearBody {
+impl fmt::Display for CostlyBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sender, path) = (self.sender, self.path);
         let encoding = match self.encoding {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dearest_for_their_bytes_are_kept_once_each() {
+    fn the_costliest_for_their_bytes_are_kept_once_each() {
         let search = CostSearch::default();
         for (text, ms, sent_bytes) in [
             ("slow and long", 100, 16 << 10),
@@ -332,12 +332,12 @@ mod tests {
         let corpus = Corpus::read(dir.path()).unwrap();
         let search = CostSearch::default();
         let mut rng = StdRng::seed_from_u64(1);
-        let kept = timed(&"dear".repeat(100), 9, 400);
+        let kept = timed(&"cost".repeat(100), 9, 400);
         search.keep(kept.clone());
         let made: Vec<_> = (0..100)
             .map(|_| search.next(&corpus, "k", &mut rng))
             .collect();
-        let is_child = |it: &&Mutation| it.text.windows(8).any(|piece| piece == b"deardear");
+        let is_child = |it: &&Mutation| it.text.windows(8).any(|piece| piece == b"costcost");
         assert!(made.iter().filter(is_child).count() > 10);
         let is_other = |it: &&Mutation| it.text != kept.mutation.text;
         assert!(made.iter().filter(is_child).filter(is_other).count() > 5);

@@ -1,5 +1,7 @@
 //! Outcomes of everything that was tried, and violations among them.
 
+use super::coverage::Coverage;
+use super::export_runs::ExportRuns;
 use super::http::Outcome;
 use crate::digits::counted;
 use serde::Serialize;
@@ -21,10 +23,14 @@ pub(super) type Outcomes = BTreeMap<String, BTreeMap<String, u64>>;
 pub(super) struct Findings {
     outcomes: Mutex<Outcomes>,
     times: Mutex<BTreeMap<String, OperationTimes>>,
-    wrongs: Mutex<Wrongs>,
+    wrongs: Mutex<Violations>,
+    /// Attempts that the API's document asks for.
+    pub(super) coverage: Coverage,
+    /// Runs of the exports of a full organization.
+    pub(super) export_runs: ExportRuns,
 }
 
-/// Response times of one operation.
+/// Response times of one operation, those of requests among them that were given up.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct OperationTimes {
     /// Number of responses.
@@ -33,6 +39,21 @@ pub struct OperationTimes {
     pub all_ms: f64,
     /// Longest response time in milliseconds.
     pub max_ms: f64,
+    /// Seconds within which the API's document promises a response.
+    pub promised_seconds: f64,
+}
+
+impl OperationTimes {
+    /// Longest response time in seconds.
+    #[must_use]
+    pub fn max_seconds(&self) -> f64 {
+        self.max_ms / 1e3
+    }
+
+    /// Seconds by which the slowest response was later than promised; negative if it was in time.
+    fn late_seconds(&self) -> f64 {
+        self.max_seconds() - self.promised_seconds
+    }
 }
 
 impl fmt::Display for OperationTimes {
@@ -45,7 +66,7 @@ impl fmt::Display for OperationTimes {
 
 /// Violations: outcomes that must not happen.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wrongs {
+pub(super) struct Violations {
     /// Number of violations.
     pub(super) count: u64,
     /// The first violations, in words.
@@ -105,17 +126,27 @@ impl Findings {
     }
 
     /// Records a response time.
-    pub(super) fn record_time(&self, operation: &str, duration: Duration) {
+    pub(super) fn record_time(&self, operation: &str, promised_seconds: f64, duration: Duration) {
         let mut times = lock(&self.times);
         let of_it = times.entry(operation.to_owned()).or_default();
         let ms = duration.as_secs_f64() * 1e3;
         of_it.count += 1;
         of_it.all_ms += ms;
         of_it.max_ms = of_it.max_ms.max(ms);
+        of_it.promised_seconds = promised_seconds;
+    }
+
+    /// Times of the operation that was nearest to its promised time, or furthest beyond it.
+    pub(super) fn latest_operation(&self) -> OperationTimes {
+        let times = lock(&self.times).values().copied().collect::<Vec<_>>();
+        let latest = times
+            .into_iter()
+            .max_by(|one, other| one.late_seconds().total_cmp(&other.late_seconds()));
+        latest.unwrap_or_default()
     }
 
     /// Operations, slowest response first.
-    pub(super) fn dearest(&self) -> Vec<(String, OperationTimes)> {
+    pub(super) fn slowest_operations(&self) -> Vec<(String, OperationTimes)> {
         let mut all: Vec<_> = lock(&self.times).clone().into_iter().collect();
         all.sort_by(|(_, one), (_, other)| other.max_ms.total_cmp(&one.max_ms));
         all
@@ -136,7 +167,7 @@ impl Findings {
     }
 
     /// Violations so far.
-    pub(super) fn wrongs(&self) -> Wrongs {
+    pub(super) fn wrongs(&self) -> Violations {
         lock(&self.wrongs).clone()
     }
 }
@@ -200,12 +231,23 @@ mod tests {
     fn operations_are_sorted_by_their_slowest_response() {
         let findings = Findings::default();
         for (operation, ms) in [("a", 1), ("b", 30), ("b", 10), ("c", 20)] {
-            findings.record_time(operation, Duration::from_millis(ms));
+            findings.record_time(operation, 30.0, Duration::from_millis(ms));
         }
-        let dearest = findings.dearest();
-        let names: Vec<_> = dearest.iter().map(|(name, _)| name.as_str()).collect();
+        let slowest = findings.slowest_operations();
+        let names: Vec<_> = slowest.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["b", "c", "a"]);
-        let (_, took) = &dearest[0];
+        let (_, took) = &slowest[0];
         assert_eq!((took.count, took.all_ms, took.max_ms), (2, 40.0, 30.0));
+    }
+
+    #[test]
+    fn the_latest_operation_is_measured_by_what_is_promised() {
+        let findings = Findings::default();
+        assert_eq!(findings.latest_operation().count, 0);
+        for (operation, promised, seconds) in [("a", 30.0, 20), ("b", 5.0, 6), ("c", 30.0, 1)] {
+            findings.record_time(operation, promised, Duration::from_secs(seconds));
+        }
+        let latest = findings.latest_operation();
+        assert_eq!((latest.max_seconds(), latest.promised_seconds), (6.0, 5.0));
     }
 }

@@ -12,12 +12,17 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::WriteHalf;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Longest wait for a response. It is long, as debug builds on busy machines are slow but not
 /// wrong.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest wait for the first bytes of a response that is not read further.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes of a response up to its status.
+const STATUS_BYTES: usize = "HTTP/1.1 200".len();
 const READ_BYTES: usize = 64 * 1024;
 
 /// Address to send to, and address to send from.
@@ -25,6 +30,13 @@ const READ_BYTES: usize = 64 * 1024;
 pub(super) struct Client {
     to: SocketAddr,
     from: Ipv4Addr,
+}
+
+/// Pieces in which a body is sent, and the pause before each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub(super) pieces: usize,
+    pub(super) pause: Duration,
 }
 
 /// Outcome of a request.
@@ -82,7 +94,7 @@ impl Outcome {
     fn of(received: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(received);
         let (head, body) = text.split_once("\r\n\r\n")?;
-        let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+        let status = status_in(head)?;
         Some(Self::Response {
             status,
             body: body.to_owned(),
@@ -111,14 +123,20 @@ impl Client {
 
     /// Sends bytes and reads until the connection is closed.
     pub(super) async fn send(&self, request: &[u8]) -> Outcome {
-        let received = timeout(RESPONSE_TIMEOUT, self.exchange(request)).await;
+        self.send_at(request, None).await
+    }
+
+    /// Sends a request, its body at a pace if one is given, and reads until the connection is
+    /// closed.
+    pub(super) async fn send_at(&self, request: &[u8], pace: Option<Pace>) -> Outcome {
+        let received = timeout(RESPONSE_TIMEOUT, self.exchange(request, pace)).await;
         received.map_or(Outcome::Late, |received| {
             Outcome::of(&received).unwrap_or(Outcome::Cut)
         })
     }
 
     /// Bytes received until the connection ended, in whatever way.
-    async fn exchange(&self, request: &[u8]) -> Vec<u8> {
+    async fn exchange(&self, request: &[u8], pace: Option<Pace>) -> Vec<u8> {
         let mut received = Vec::new();
         let Ok(mut stream) = self.connect().await else {
             return received;
@@ -131,7 +149,7 @@ impl Client {
             }
         };
         // A server that has refused a request need not read the rest.
-        let write = async { drop(writing.write_all(request).await) };
+        let write = async { drop(write_at(&mut writing, request, pace).await) };
         tokio::join!(read, write);
         received
     }
@@ -159,6 +177,45 @@ impl Client {
     }
 }
 
+/// Writes a request: its head at once, its body at a pace if one is given.
+async fn write_at(
+    writing: &mut WriteHalf<'_>,
+    request: &[u8],
+    pace: Option<Pace>,
+) -> io::Result<()> {
+    let Some(Pace { pieces, pause }) = pace else {
+        return writing.write_all(request).await;
+    };
+    let (head, body) = parts(request);
+    writing.write_all(head).await?;
+    for piece in body.chunks(body.len().div_ceil(pieces.max(1)).max(1)) {
+        sleep(pause).await;
+        writing.write_all(piece).await?;
+    }
+    Ok(())
+}
+
+/// Head of a request with the empty line at its end, and body.
+fn parts(request: &[u8]) -> (&[u8], &[u8]) {
+    let end = request.windows(4).position(|window| window == b"\r\n\r\n");
+    let end = end.map_or(request.len(), |at| at + 4);
+    request.split_at_checked(end).unwrap_or((request, &[]))
+}
+
+/// Status of a response of which nothing more is read; 0 if none comes in time.
+pub(super) async fn status_of(stream: &mut TcpStream) -> u16 {
+    let mut head = [0; STATUS_BYTES];
+    match timeout(STATUS_TIMEOUT, stream.read_exact(&mut head)).await {
+        Ok(Ok(_)) => status_in(&String::from_utf8_lossy(&head)).unwrap_or_default(),
+        Ok(Err(_)) | Err(_) => 0,
+    }
+}
+
+/// Status in the first line of a response.
+fn status_in(head: &str) -> Option<u16> {
+    head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
+}
+
 /// A complete request that asks for the connection to be closed.
 pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n");
@@ -172,6 +229,8 @@ pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::current_thread_runtime;
+    use tokio::net::TcpListener;
 
     #[test]
     fn received_bytes_are_a_response_or_none() {
@@ -185,6 +244,41 @@ mod tests {
         for received in ["", "HTTP/1.1 200 OK\r\n", "SSH-2.0\r\n\r\n"] {
             assert_eq!(Outcome::of(received.as_bytes()), None, "{received}");
         }
+    }
+
+    #[test]
+    fn a_body_that_is_sent_at_a_pace_arrives_whole() {
+        let runtime = current_thread_runtime().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let client = Client::new(&url, Ipv4Addr::LOCALHOST).unwrap();
+            let sent = request("POST", "/", &[], b"0123456789");
+            let served = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut received = vec![0; sent.len()];
+                stream.read_exact(&mut received).await.unwrap();
+                let answer = b"HTTP/1.1 200 OK\r\n\r\nok";
+                stream.write_all(answer).await.unwrap();
+                received
+            };
+            let pace = Pace {
+                pieces: 3,
+                pause: Duration::from_millis(1),
+            };
+            let (outcome, received) = tokio::join!(client.send_at(&sent, Some(pace)), served);
+            assert_eq!((outcome.status(), outcome.text()), (200, "ok"));
+            assert_eq!(received, sent);
+        });
+    }
+
+    #[test]
+    fn a_request_is_split_behind_its_head() {
+        let bytes = request("POST", "/", &[], b"x\r\n\r\ny");
+        let (head, body) = parts(&bytes);
+        assert!(head.ends_with(b"Content-Length: 6\r\n\r\n"));
+        assert_eq!(body, b"x\r\n\r\ny");
+        assert_eq!(parts(b"GET /"), (&b"GET /"[..], &b""[..]));
     }
 
     #[test]

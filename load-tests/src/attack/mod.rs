@@ -10,7 +10,10 @@
 //! - [`hostile`]: all attacking tasks.
 //! - [`bombs`], [`mutate`], [`cost_search`]: bodies that cost more than their size suggests.
 //! - [`run`]: the phases in turn, and further rounds for missing proofs.
-//! - [`subject`], [`watch`]: the processes; [`tenants`]: the organizations that use them.
+//! - [`subject`], [`watch`]: the processes; [`tenants`]: the organizations that use them;
+//!   [`mail_sink`]: the server that takes their mails.
+//! - [`coverage`]: attempts that the API's document asks for.
+//! - [`export_runs`]: runs of a full organization's exports; [`yesterday`]: events to export.
 //! - [`outputs`]: the operator's view at the end.
 //! - [`report`]: the results; [`bounds`]: their limits.
 //!
@@ -20,10 +23,13 @@
 mod bombs;
 mod bounds;
 mod cost_search;
+mod coverage;
+mod export_runs;
 mod findings;
 mod good_tenant;
 mod hostile;
 mod http;
+mod mail_sink;
 mod mutate;
 pub mod options;
 mod outputs;
@@ -33,12 +39,15 @@ mod run;
 mod subject;
 mod tenants;
 mod watch;
+mod yesterday;
 
 pub use bounds::Bound;
-pub use cost_search::DearBody;
+pub use cost_search::CostlyBody;
+pub use coverage::CoveredGroup;
+pub use export_runs::FullExports;
 pub use findings::OperationTimes;
 pub use good_tenant::load::{Latency, PhaseReport};
-pub use hostile::task_names;
+pub use hostile::{CostlyOperation, task_names};
 pub use options::Options;
 
 use crate::runtime::current_thread_runtime;
@@ -47,6 +56,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use findings::Findings;
 use good_tenant::GoodTenant;
 use hostile::AttackContext;
+use mail_sink::MailSink;
 use phase::{CurrentPhase, PhaseKind};
 use report::Report;
 use run::Run;
@@ -56,6 +66,14 @@ use subject::Subject;
 use tempfile::TempDir;
 use tenants::Tenants;
 use watch::Watch;
+
+/// Statements that stop merges, which fold rows of one event and would hide duplicates, and lift
+/// the limits on parts that are not merged.
+const KEEP_ALL: [&str; 2] = [
+    "SYSTEM STOP MERGES millrace.events",
+    "ALTER TABLE millrace.events MODIFY SETTING parts_to_delay_insert = 1000000, \
+     parts_to_throw_insert = 1000000, max_parts_in_total = 100000000",
+];
 
 /// Runs the phases of an attack, unless stopped; `say` gets the progress.
 ///
@@ -79,11 +97,13 @@ fn attack_in(
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Report> {
     let (current_phase, findings) = (CurrentPhase::default(), Arc::new(Findings::default()));
-    let subject = Subject::start(options, dir)?;
+    let mails = MailSink::start(&findings)?;
+    let subject = Subject::start(options, dir, &mails)?;
     let tenants = Arc::new(Tenants::make(&subject)?);
-    // Merges fold rows of one event and would hide duplicates.
     let clickhouse = subject.clickhouse();
-    current_thread_runtime()?.block_on(clickhouse.execute("SYSTEM STOP MERGES millrace.events"))?;
+    for statement in KEEP_ALL {
+        current_thread_runtime()?.block_on(clickhouse.execute(statement))?;
+    }
     say("making bombs");
     let context = Arc::new(AttackContext::new(options, &subject, &tenants, &findings)?);
     let good = GoodTenant::new(&subject, &tenants, &findings, &current_phase)?;
@@ -116,7 +136,8 @@ fn attack_in(
         ran
     })?;
     watch.close();
-    report.dearest_bodies = context.dearest_bodies()?;
+    report.costliest_bodies = context.costliest_bodies()?;
+    report.costliest_operations = context.costliest_operations();
     outputs::check(&subject, &tenants, &findings)?;
     report.verification = Some(run.verification()?);
     run.fill(&mut report);

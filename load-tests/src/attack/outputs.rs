@@ -5,8 +5,9 @@
 //! | lists of commands | names of organizations, projects, users and migrations; labels of keys; rejected events | `hostile_texts` in `deploy/tests/it`, from every column of the catalog; here |
 //! | the log | names, ids, errors of events and of destinations | the same; here |
 //! | metrics | none: labels are numbers and words of ours | here |
+//! | `/_health/ready?verbose` | errors of parts | the attack's task `health` |
 //! | activity | all fields of changed records, as JSON | here; what is refused, by `fields` |
-//! | mails | names, messages of invites | `control_characters` in `admin/tests/it` |
+//! | mails | names, messages of invites | `control_characters` in `admin/tests/it`; `mail_sink` |
 //! | pages in HTML | none: the page of an invite is the same for all | `signup_page` in `admin/tests/it` |
 //! | errors and links of the API | none of those that it refuses, or is asked with | `fields`, `parameters` |
 
@@ -47,10 +48,10 @@ pub(super) fn check(subject: &Subject, tenants: &Tenants, findings: &Findings) -
         let words = [one, other, "--organization", organization];
         command(subject, &words, findings)?;
     }
-    look("the log", &subject.stderr_text(), findings);
+    check_text("the log", &subject.stderr_text(), findings);
     let read = || metrics::read(&subject.credentials.health_url);
     match until_judged(read, Result::is_ok) {
-        Ok(text) => look("the metrics", &text, findings),
+        Ok(text) => check_text("the metrics", &text, findings),
         Err(error) => findings.wrong(format!("no metrics in the end: {error}")),
     }
     activity(tenants, findings)
@@ -78,7 +79,7 @@ fn command(subject: &Subject, words: &[&str], findings: &Findings) -> Result<()>
     }
     for printed in [&output.stdout, &output.stderr] {
         let text = String::from_utf8_lossy(printed);
-        look(&format!("`{name}`"), &text, findings);
+        check_text(&format!("`{name}`"), &text, findings);
     }
     Ok(())
 }
@@ -101,7 +102,8 @@ fn activity(tenants: &Tenants, findings: &Findings) -> Result<()> {
     Ok(())
 }
 
-fn look(what: &str, text: &str, findings: &Findings) {
+/// Checks that a text shows no control characters and no forged lines.
+fn check_text(what: &str, text: &str, findings: &Findings) {
     let raw = text.lines().find(|line| line.contains(is_hostile));
     if let Some(line) = raw {
         let line = line.escape_debug();
@@ -137,7 +139,7 @@ mod tests {
             (HOSTILE_TEXT, 2),
         ] {
             let findings = Findings::default();
-            look("it", text, &findings);
+            check_text("it", text, &findings);
             assert_eq!(findings.wrongs().count, wrongs, "{text:?}");
         }
     }

@@ -7,7 +7,7 @@
 
 use super::findings::Findings;
 use super::good_tenant::GoodTenant;
-use super::hostile::{AttackContext, Round};
+use super::hostile::{AttackContext, AttackRound, MONTHS_TASKS, is_wanted};
 use super::options::Options;
 use super::phase::{CurrentPhase, PhaseKind};
 use super::report::{Memory, Report};
@@ -50,7 +50,8 @@ struct Calm {
 }
 
 impl Run<'_> {
-    /// Runs phases of calm and attack in turn, and a last one of calm.
+    /// Runs phases of calm and attack in turn, one beside events of many months, and a last one of
+    /// calm.
     pub(super) fn phases(&self, report: &mut Report) -> Result<()> {
         let mut calm = None;
         for round in 0..self.options.rounds {
@@ -64,7 +65,22 @@ impl Run<'_> {
         if let Some(calm) = calm {
             self.extra_rounds(report, calm)?;
         }
+        self.beside_months(report)?;
         self.phase(report, PhaseKind::Calm, self.options.rounds)
+    }
+
+    /// Runs the phase beside events of many months, if it is asked for.
+    fn beside_months(&self, report: &mut Report) -> Result<()> {
+        let is_selected = MONTHS_TASKS
+            .iter()
+            .any(|task| is_wanted(task, &self.options.only));
+        if is_selected && !self.options.months.is_zero() && !self.stop.is_asked() {
+            self.phase(report, PhaseKind::Months, self.options.rounds)?;
+            // As after an attack: the months that wait are no calm.
+            self.current_phase.set(PhaseKind::Settling);
+            std::thread::sleep(MEMORY_BACK);
+        }
+        Ok(())
     }
 
     /// Repeats the attack while a task or a service lacks its proof.
@@ -87,7 +103,7 @@ impl Run<'_> {
         report.exports = self.good.exports.seconds();
         report.answers = self.good.answers.seconds();
         report.watermark = self.watch.watermark.seconds();
-        report.add(self.findings, &self.options.only);
+        report.add(self.findings, self.options);
     }
 
     fn attack(&self, report: &mut Report, calm: Calm, round: u32) -> Result<()> {
@@ -105,21 +121,26 @@ impl Run<'_> {
 
     fn phase(&self, report: &mut Report, kind: PhaseKind, round: u32) -> Result<()> {
         self.current_phase.set(kind);
-        let round = Round {
+        let round = AttackRound {
             number: round,
             duration: match kind {
                 PhaseKind::Attack => self.options.attack,
                 // A request that takes longer than a phase is never answered in one.
                 PhaseKind::ExtraAttack => self.options.attack * 2,
+                PhaseKind::Months => self.options.months,
                 PhaseKind::Calm | PhaseKind::Settling | PhaseKind::Over => self.options.calm,
             },
             is_extra: kind == PhaseKind::ExtraAttack,
+            tasks: match kind {
+                PhaseKind::Months => &MONTHS_TASKS,
+                _ => &[],
+            },
         };
         let load = || {
             let duration = round.duration;
             self.good.load(kind, duration, &self.ledger, self.stop)
         };
-        let phase = if kind.is_attack() {
+        let phase = if kind.has_attackers() {
             std::thread::scope(|scope| {
                 let attack = scope.spawn(|| self.context.run_round(round));
                 let phase = load();

@@ -1,5 +1,6 @@
 //! Server under attack: one process with its engine, as `make run` starts it.
 
+use super::mail_sink::MailSink;
 use super::options::Options;
 use crate::child::{Child, Start, children_of, isolate};
 use crate::clickhouse::ClickHouse;
@@ -17,6 +18,9 @@ const TABLES_MAX: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Request limit of an API key, above what an attack sends.
 const REQUESTS_MAX: &str = "1000000";
+/// Sender of mails, and the address that links in them lead to.
+const MAIL_FROM: &str = "Millrace <millrace@example.com>";
+const PUBLIC_URL: &str = "https://millrace.example";
 /// Setting `clickhouse_memory`, its default: memory of all statements of the engine together.
 const ENGINE_MEMORY: &str = "2GiB";
 /// Bytes of [`ENGINE_MEMORY`].
@@ -37,8 +41,9 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Starts the server on an empty folder and waits until its tables exist.
-    pub(super) fn start(options: &Options, dir: &Path) -> Result<Self> {
+    /// Starts the server on an empty folder, with a server for its mails, and waits until its
+    /// tables exist.
+    pub(super) fn start(options: &Options, dir: &Path, mails: &MailSink) -> Result<Self> {
         let server = std::path::absolute(&options.server).context("the program's path")?;
         let mut command = Command::new(&server);
         isolate(&mut command, dir);
@@ -52,6 +57,8 @@ impl Subject {
             command.args([&format!("--admin-requests-per-{window}-max"), REQUESTS_MAX]);
         }
         command.args(["--clickhouse-memory", ENGINE_MEMORY]);
+        command.args(["--smtp-url", &mails.url(), "--mail-from", MAIL_FROM]);
+        command.args(["--admin-public-url", PUBLIC_URL]);
         // The servers that hang run on this machine, too.
         command.arg("--allow-private-destinations");
         command.arg("--export-root").arg(dir.join("exports"));

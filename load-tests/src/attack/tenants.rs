@@ -13,13 +13,18 @@ use tokio::net::TcpStream;
 /// Source address of the good tenant.
 pub(super) const GOOD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 /// Source addresses of the hostile tenant: without a key, with its project's key, with its API
-/// keys, and as the analyst.
+/// keys, as the analyst, with made-up keys, which have a limit by address that holds for tokens of
+/// the API's paths, too, and at the health listener.
 pub(super) const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 1);
 pub(super) const SENDER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 2);
 pub(super) const MEMBER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 3);
 pub(super) const ANALYST: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 4);
+pub(super) const GUESSER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 5);
+pub(super) const SCRAPER: Ipv4Addr = Ipv4Addr::new(127, 6, 6, 6);
 /// API keys of each user. Each key has a limit of requests, and a user may have a hundred keys.
 const KEYS: usize = 12;
+/// Further organizations of the hostile owner.
+const FURTHER: usize = 3;
 
 /// A tenant with its organization, project and keys.
 pub(super) struct Tenant {
@@ -39,18 +44,6 @@ impl Tenant {
     /// A tenant with a first API key, which creates the others.
     fn new(api: Client, first_key: &str) -> Result<Self> {
         let runtime = current_thread_runtime()?;
-        let get = |path: &str| {
-            let asked = runtime.block_on(api.call("GET", path, first_key, &Value::Null));
-            ensure!(asked.status() == 200, "{path}: {asked:?}");
-            Ok(asked.json())
-        };
-        let organization = get("/api/organizations/@current/")?;
-        let projects = get("/api/organizations/@current/projects/")?;
-        let project = get("/api/organizations/@current/projects/@current/")?;
-        ensure!(
-            projects.get("count") == Some(&json!(1)),
-            "more projects than one: {projects}"
-        );
         let mut keys = Vec::new();
         for number in 0..KEYS {
             let body = json!({"label": format!("Key {number}"), "scopes": ["*"]});
@@ -58,40 +51,85 @@ impl Tenant {
             let made = runtime.block_on(asked);
             keys.push(text(&made.json(), "/value").with_context(|| format!("a key: {made:?}"))?);
         }
+        Self::of(api, keys, "@current")
+    }
+
+    /// A tenant with these keys, in an organization with one project.
+    fn of(api: Client, keys: Vec<String>, organization: &str) -> Result<Self> {
+        let key = keys.first().context("a key")?;
+        let runtime = current_thread_runtime()?;
+        let get = |below: &str| {
+            let path = format!("/api/organizations/{organization}/{below}");
+            let asked = runtime.block_on(api.call("GET", &path, key, &Value::Null));
+            ensure!(asked.status() == 200, "{path}: {asked:?}");
+            Ok(asked.json())
+        };
+        let (organization, projects) = (get("")?, get("projects/")?);
+        ensure!(
+            projects.get("count") == Some(&json!(1)),
+            "more projects than one: {projects}"
+        );
+        let project_id = projects.pointer("/results/0/id").and_then(Value::as_u64);
         Ok(Self {
             organization: text(&organization, "/id").context("an organization")?,
             name: text(&organization, "/name").context("an organization")?,
-            project_id: project
-                .pointer("/id")
-                .and_then(Value::as_u64)
-                .context("a project")?,
-            project_key: text(&project, "/api_token").context("a project's key")?,
+            project_id: project_id.context("a project")?,
+            project_key: text(&projects, "/results/0/api_token").context("a project's key")?,
             keys,
             next_key: AtomicUsize::new(0),
             api,
         })
     }
 
-    /// Creates one record of each kind, for the other tenant to ask for.
-    fn furnish(&self) -> Result<()> {
-        let runtime = current_thread_runtime()?;
+    /// Creates another organization of the same owner.
+    fn another(&self, name: &str) -> Result<Self> {
+        let body = json!({"name": name});
+        let asked = self.ask_at("POST", "/api/organizations/", &body);
+        let made = current_thread_runtime()?.block_on(asked);
+        ensure!(made.status() == 201, "an organization: {made:?}");
+        let id = text(&made.json(), "/id").context("an organization's id")?;
+        Self::of(self.api.clone(), self.keys.clone(), &id)
+    }
+
+    /// Creates one record of each kind, below this domain, so that each path of the API has a
+    /// record to name.
+    fn create_records(&self, domain: &str) -> Result<()> {
         for (path, body) in [
-            ("roles/", json!({"name": "Readers"})),
             (
                 "invites/",
-                json!({"target_email": "good@example.com", "send_email": false}),
+                json!({"target_email": format!("invited@{domain}"), "send_email": false}),
             ),
-            ("domains/", json!({"domain": "good.example.com"})),
-            ("plugins/", json!({"plugin_type": "source", "name": "Good"})),
+            ("domains/", json!({"domain": domain})),
+            (
+                "proxy_records/",
+                json!({"domain": format!("proxy.{domain}")}),
+            ),
+            (
+                "plugins/",
+                json!({"plugin_type": "source", "name": "Plugin"}),
+            ),
             (
                 "historical_migrations/",
                 json!({"source": "s", "method": "m", "total_events": 1, "events_per_minute": 1}),
             ),
         ] {
-            let made = runtime.block_on(self.ask("POST", path, &body));
-            ensure!(made.status() == 201, "{path}: {made:?}");
+            self.create(path, &body)?;
         }
+        let role = self.create("roles/", &json!({"name": "Readers"}))?;
+        let role = text(&role, "/id").context("a role's id")?;
+        let listed = self.ask("GET", "members/", &Value::Null);
+        let listed = current_thread_runtime()?.block_on(listed);
+        let member = text(&listed.json(), "/results/0/user/uuid").context("a member")?;
+        let path = format!("roles/{role}/role_memberships/");
+        self.create(&path, &json!({"user_uuid": member}))?;
         Ok(())
+    }
+
+    /// Creates a record and returns it.
+    fn create(&self, path: &str, body: &Value) -> Result<Value> {
+        let made = current_thread_runtime()?.block_on(self.ask("POST", path, body));
+        ensure!(made.status() == 201, "{path}: {made:?}");
+        Ok(made.json())
     }
 
     /// The next API key, in turn.
@@ -106,12 +144,6 @@ impl Tenant {
         self.ask_at(method, &path, body).await
     }
 
-    /// Sends a GET request with a key that is not the tenant's.
-    pub(super) async fn ask_with(&self, key: &str, path: &str) -> Outcome {
-        let path = format!("/api/organizations/{}/{path}", self.organization);
-        self.api.call("GET", &path, key, &Value::Null).await
-    }
-
     /// Opens a connection to the API.
     pub(super) async fn connect(&self) -> io::Result<TcpStream> {
         self.api.connect().await
@@ -123,10 +155,11 @@ impl Tenant {
     }
 }
 
-/// The good tenant and the hostile one.
+/// The good tenant and the hostile one, with further organizations of the hostile owner.
 pub(super) struct Tenants {
     pub(super) good: Tenant,
     pub(super) hostile: Tenant,
+    pub(super) further: Vec<Tenant>,
 }
 
 impl Tenants {
@@ -163,11 +196,28 @@ impl Tenants {
         let joined = current_thread_runtime()?.block_on(api.call("POST", &path, "", &names));
         let key = text(&joined.json(), "/personal_api_key");
         let key = key.with_context(|| format!("the invitation was not accepted: {joined:?}"))?;
-        good.furnish()?;
+        let hostile = Tenant::new(api, &key)?;
+        good.create_records("good.example.com")?;
+        hostile.create_records("hostile.example.com")?;
+        let further = (1..=FURTHER).map(|number| hostile.another(&format!("Hostile {number}")));
+        let further = further.collect::<Result<_>>()?;
         Ok(Self {
             good,
-            hostile: Tenant::new(api, &key)?,
+            hostile,
+            further,
         })
+    }
+
+    /// Project key of the hostile owner's organizations, in turn.
+    pub(super) fn hostile_key(&self, turn: usize) -> &str {
+        let mut all = std::iter::once(&self.hostile).chain(&self.further);
+        let tenant = all.nth(turn % (self.further.len() + 1));
+        &tenant.unwrap_or(&self.hostile).project_key
+    }
+
+    /// Returns true if it is the turn of the hostile owner's first organization.
+    pub(super) const fn is_first(&self, turn: usize) -> bool {
+        turn.is_multiple_of(self.further.len() + 1)
     }
 }
 

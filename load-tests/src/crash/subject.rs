@@ -47,9 +47,9 @@ pub enum Started {
     Engine,
 }
 
-/// State after a start.
+/// Outcome of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Up {
+pub enum StartOutcome {
     /// All processes run.
     Running,
     /// The server killed itself during startup, as it was told to.
@@ -85,7 +85,7 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// A process does not start, or ended by itself.
-    pub fn up(&mut self, fail_point: Option<&str>) -> Result<Up> {
+    pub fn up(&mut self, fail_point: Option<&str>) -> Result<StartOutcome> {
         if self.layout == Layout::Apart && self.engine.is_none() {
             self.start_engine()?;
         }
@@ -99,7 +99,7 @@ impl<'a> Subject<'a> {
                 "the server ended by itself:\n{}",
                 last_lines(&self.stderr())
             );
-            return Ok(Up::Running);
+            return Ok(StartOutcome::Running);
         }
         let mut command = self.command(self.mode())?;
         for listener in ["--ingest-addr", "--admin-addr", "--health-addr"] {
@@ -114,9 +114,9 @@ impl<'a> Subject<'a> {
             Start::Up { child, took, .. } => {
                 self.ingest = Some(child);
                 self.starts.push((self.started(), took));
-                Ok(Up::Running)
+                Ok(StartOutcome::Running)
             }
-            Start::Ended(_) if self.is_at_fail_point(said_before)? => Ok(Up::Killed),
+            Start::Ended(_) if self.is_at_fail_point(said_before)? => Ok(StartOutcome::Killed),
             Start::Ended(status) => bail!(
                 "the server did not start ({status}):\n{}",
                 last_lines(&self.stderr())

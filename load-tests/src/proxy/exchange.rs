@@ -38,11 +38,12 @@ pub(super) async fn exchange(
             false => passed_on(shared, request).await,
         };
     };
-    let outcome = harmed(shared, limit, request, &fault).await;
+    let outcome = respond_faulty(shared, limit, request, &fault).await;
     outcome.with_context(|| format!("fault {fault}"))
 }
 
-async fn harmed(
+/// Responds as the fault has it.
+async fn respond_faulty(
     shared: &Arc<Shared>,
     limit: &Limit,
     request: Request<Incoming>,
@@ -76,11 +77,11 @@ async fn harmed(
         }
         Fault::Silent => {
             carried_out(shared, request).await?;
-            held(shared, fault).await
+            hold_until_lifted(shared, fault).await
         }
         Fault::Deaf => {
             drain(request.into_body()).await?;
-            held(shared, fault).await
+            hold_until_lifted(shared, fault).await
         }
         Fault::CutAnswer(bytes) => {
             let answer = passed_on(shared, request).await?;
@@ -103,7 +104,7 @@ async fn harmed(
 }
 
 /// Waits until the fault is lifted, then cuts the connection.
-async fn held(shared: &Shared, fault: &Fault) -> Result<ProxyResponse> {
+async fn hold_until_lifted(shared: &Shared, fault: &Fault) -> Result<ProxyResponse> {
     let mut rule = shared.rule.subscribe();
     shared.faults.fetch_add(1, Ordering::AcqRel);
     let is_over = rule.wait_for(|rule| {

@@ -2,7 +2,7 @@
 //! others.
 
 use super::cases::CASES;
-use super::outcome::Origin;
+use super::outcome::EarlierMeasurement;
 use super::outcome::Report;
 use anyhow::{Context, Result};
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ pub fn carry_over(report: &mut Report, out: &Path) -> Result<()> {
     if before.quick != report.quick || (&then.cpu, then.cpus) != (&now.cpu, now.cpus) {
         return Ok(());
     }
-    let origin = Origin {
+    let origin = EarlierMeasurement {
         commit: then.commit.clone(),
         date: then.date.clone(),
     };
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn results_of_other_cases_keep_their_place_and_name_their_run() {
         let mut before = report("b", &["batches", "gzip", "memory", "bench parse"]);
-        before.outcomes[2].origin = Some(Origin {
+        before.outcomes[2].origin = Some(EarlierMeasurement {
             commit: "a".to_owned(),
             date: String::new(),
         });

@@ -51,13 +51,13 @@ pub fn logged(bench: &Bench<'_>, server: &Server, plan: &Plan) -> Result<Logged>
     })
 }
 
-struct Round {
+struct DiskRound {
     disk: Logged,
     memory_events_per_second: f64,
     bare_bytes_per_second: f64,
 }
 
-impl Round {
+impl DiskRound {
     fn events_per_second(&self) -> f64 {
         self.disk.summary.events_per_second
     }
@@ -88,12 +88,12 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     Ok(findings)
 }
 
-fn round(bench: &Bench<'_>) -> Result<Round> {
+fn round(bench: &Bench<'_>) -> Result<DiskRound> {
     let disk = ours(bench, Store::Disk)?;
     let memory = ours(bench, Store::Memory)?;
     let frame_bytes = disk.frame_bytes as usize;
     let bare = append_and_sync(bench, Store::Disk, frame_bytes, bench.effort.window)?;
-    Ok(Round {
+    Ok(DiskRound {
         disk,
         memory_events_per_second: memory.summary.events_per_second,
         bare_bytes_per_second: bare.bytes_per_second,
@@ -108,7 +108,7 @@ fn ours(bench: &Bench<'_>, store: Store) -> Result<Logged> {
     logged(bench, &server, &plan)
 }
 
-fn table(rounds: &Rounds<Round>) -> Findings {
+fn table(rounds: &Rounds<DiskRound>) -> Findings {
     let mut findings = Findings::with_columns(&[
         "",
         "events/s",
@@ -116,14 +116,14 @@ fn table(rounds: &Rounds<Round>) -> Findings {
         "bytes a sync",
         "Millrace on disk ÷ this",
     ]);
-    let events_per_second = rounds.median(Round::events_per_second);
+    let events_per_second = rounds.median(DiskRound::events_per_second);
     let frame_bytes = rounds.median(|it| it.disk.frame_bytes);
     let of_memory = rounds.median(|it| it.events_per_second() / it.memory_events_per_second);
     let of_bare = rounds.median(|it| it.bytes_per_second() / it.bare_bytes_per_second);
     findings.row([
         "Millrace on disk".into(),
         Cell::Grouped(events_per_second),
-        megabytes(rounds.median(Round::bytes_per_second)),
+        megabytes(rounds.median(DiskRound::bytes_per_second)),
         Cell::Grouped(frame_bytes),
         Cell::Ratio(1.0),
     ]);

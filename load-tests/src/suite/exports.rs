@@ -57,7 +57,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
             "  round {number}: p99 of a load {p99_alone_ms:.3} ms alone, {p99_beside_ms:.3} ms \
              beside an export"
         ));
-        rounds.push(Round {
+        rounds.push(ExportRound {
             select_rows_per_second: rows as f64 / select.as_secs_f64(),
             export_rows_per_second: rows as f64 / export.took.as_secs_f64(),
             rss_mebibytes_max: mebibytes(export.rss_bytes_max),
@@ -116,7 +116,7 @@ fn fill(
     engine.execute("SYSTEM STOP MERGES millrace.events")
 }
 
-struct Round {
+struct ExportRound {
     select_rows_per_second: f64,
     export_rows_per_second: f64,
     rss_mebibytes_max: f64,
@@ -168,7 +168,7 @@ fn loads(bench: &Bench<'_>, exporter: &Exporter, plan: &Plan) -> Result<[f64; 2]
     Ok([&alone, &beside].map(|run| run.latency.p99_us / 1e3))
 }
 
-fn findings(rounds: &Rounds<Round>, rows: u64) -> Findings {
+fn findings(rounds: &Rounds<ExportRound>, rows: u64) -> Findings {
     let export = rounds.median(|it| it.export_rows_per_second);
     let of_select = rounds.median(|it| it.export_rows_per_second / it.select_rows_per_second);
     let rss_mebibytes = rounds.highest(|it| it.rss_mebibytes_max);

@@ -28,7 +28,7 @@ const LOG_BYTES_MAX: &str = "2GiB";
 const EMPTY_AFTER: Duration = Duration::from_secs(30);
 
 /// The one round.
-struct Round {
+struct FloodRound {
     peak: Summary,
     flooded: Summary,
     /// Time until all was in ClickHouse.
@@ -37,10 +37,10 @@ struct Round {
     surplus: f64,
 }
 
-type Spec = FigureSpec<Round>;
+type Spec = FigureSpec<FloodRound>;
 
 /// Figures of the table, in its order.
-const FIGURES: [FigureSpec<Round>; 11] = [
+const FIGURES: [FigureSpec<FloodRound>; 11] = [
     Spec::new(
         "highest rate, closed loop",
         Unit::EventsPerSecond,
@@ -122,7 +122,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     })?;
     let acknowledged = peak.run.acknowledged_events + flooded.run.acknowledged_events;
     let (caught_up, rows) = shipped(bench, &server, acknowledged)?;
-    Ok(findings(Round {
+    Ok(findings(FloodRound {
         peak,
         flooded,
         caught_up,
@@ -141,12 +141,12 @@ fn shipped(bench: &Bench<'_>, server: &Server, acknowledged: u64) -> Result<(Dur
     ))
 }
 
-fn findings(round: Round) -> Findings {
+fn findings(round: FloodRound) -> Findings {
     let mut findings = Findings::with_columns(&["Millrace, one worker", "value"]);
     findings.note(format!(
         "{:.0} s of requests of 250 events over {CONNECTIONS} connections, {TIMES} times the \
-         highest rate due, while the embedded engine takes what is stored; log in memory, \
-         {LOG_BYTES_MAX} of room.",
+         highest rate due, while the embedded engine takes what is stored; log in memory \
+         of at most {LOG_BYTES_MAX}.",
         round.flooded.window_seconds
     ));
     if let Some(failure) = &round.flooded.first_failure {

@@ -38,7 +38,7 @@ const QUANTILES: [Quantile; 6] = [
     ("max", f64::NAN, |p| p.max_us),
 ];
 
-struct Round {
+struct LatencyRound {
     ours: Percentiles,
     bare: Percentiles,
     frame_bytes: f64,
@@ -51,7 +51,7 @@ struct Round {
 struct StoreRounds {
     store: Store,
     events_per_second: f64,
-    rounds: Rounds<Round>,
+    rounds: Rounds<LatencyRound>,
 }
 
 /// Measures the server and the bare loop in turn, with both stores.
@@ -151,7 +151,12 @@ fn rounds(bench: &mut Bench<'_>, engine: &Engine, store: Store) -> Result<StoreR
     })
 }
 
-fn once(bench: &Bench<'_>, engine: &Engine, store: Store, events_per_second: f64) -> Result<Round> {
+fn once(
+    bench: &Bench<'_>,
+    engine: &Engine,
+    store: Store,
+    events_per_second: f64,
+) -> Result<LatencyRound> {
     let contestant = Contestant::Ours { workers: 1, store };
     let (server, mut plan) = engine.server(bench, contestant)?;
     plan.connections = CONNECTIONS;
@@ -166,7 +171,7 @@ fn once(bench: &Bench<'_>, engine: &Engine, store: Store, events_per_second: f64
     engine.empty()?;
     let frame_bytes = run.frame_bytes as usize;
     let bare = append_and_sync(bench, store, frame_bytes, bench.effort.window)?;
-    Ok(Round {
+    Ok(LatencyRound {
         ours: run.summary.latency,
         bare: bare.latency,
         frame_bytes: run.frame_bytes,

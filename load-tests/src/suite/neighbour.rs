@@ -67,12 +67,12 @@ impl NeighbourLoad {
 
 /// Run of the small project, and the large one's rate meanwhile.
 #[derive(Clone, Debug)]
-struct Round {
+struct NeighbourRound {
     small: Summary,
     large_events_per_second: f64,
 }
 
-impl Round {
+impl NeighbourRound {
     fn p99_ms(&self) -> f64 {
         self.small.latency.p99_us / 1e3
     }
@@ -133,12 +133,12 @@ fn report(
     findings: &mut Findings,
     store: Store,
     neighbour: NeighbourLoad,
-    rounds: &Rounds<Round>,
-    alone: &Rounds<Round>,
+    rounds: &Rounds<NeighbourRound>,
+    alone: &Rounds<NeighbourRound>,
 ) {
     let p50_ms = rounds.median(|it| it.small.latency.p50_us / 1e3);
-    let p99_ms = rounds.median(Round::p99_ms);
-    let of_alone = rounds.median_ratio(alone, Round::p99_ms);
+    let p99_ms = rounds.median(NeighbourRound::p99_ms);
+    let of_alone = rounds.median_ratio(alone, NeighbourRound::p99_ms);
     let failed = rounds.all().iter().map(|it| it.small.run.failed_requests);
     findings.row([
         neighbour.name().into(),
@@ -159,7 +159,7 @@ fn report(
     }
 }
 
-fn line(store: Store, neighbour: NeighbourLoad, rounds: &Rounds<Round>) -> Line {
+fn line(store: Store, neighbour: NeighbourLoad, rounds: &Rounds<NeighbourRound>) -> Line {
     let at = |of: fn(&Percentiles) -> f64| rounds.median(|it| of(&it.small.latency)) / 1e3;
     Line::new(
         format!("{}, {}", neighbour.name(), store.place()),
@@ -177,7 +177,7 @@ fn once(
     projects: &Projects,
     store: Store,
     neighbour: NeighbourLoad,
-) -> Result<Round> {
+) -> Result<NeighbourRound> {
     let contestant = Contestant::Ours { workers: 1, store };
     let server = Server::start_with(bench, contestant, projects.server_options())?;
     let plan = |number: usize| -> Result<Plan> {
@@ -204,7 +204,7 @@ fn once(
     large.batch_events = BATCH_EVENTS_LARGE;
     large.connections = CONNECTIONS_LARGE;
     let Some(mode) = neighbour.mode() else {
-        return Ok(Round {
+        return Ok(NeighbourRound {
             small: bench.run(&small)?,
             large_events_per_second: f64::NAN,
         });
@@ -220,7 +220,7 @@ fn once(
         let other = other
             .join()
             .map_err(|_| anyhow!("the other load panicked"))??;
-        Ok(Round {
+        Ok(NeighbourRound {
             small: summary?,
             large_events_per_second: other.events_per_second,
         })

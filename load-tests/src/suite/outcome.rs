@@ -23,7 +23,7 @@ pub struct Outcome {
     pub plot: Option<Plot>,
     /// Run that the result comes from, if it is not this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub origin: Option<EarlierMeasurement>,
 }
 
 /// Results of a run of the suite.
@@ -41,7 +41,7 @@ pub struct Report {
 
 /// Commit and date of an earlier measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct EarlierMeasurement {
     /// Commit that was measured.
     pub commit: String,
     /// Date and time in UTC.

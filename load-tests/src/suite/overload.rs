@@ -31,17 +31,17 @@ const AFTER: Duration = Duration::from_secs(8);
 /// Highest ratio of p99 after the overload to p99 before it, for a recovered server.
 const WELL_RATIO_MAX: f64 = 2.0;
 
-struct Round {
+struct OverloadRound {
     peak: Summary,
     calm: Summary,
     overload: Summary,
     after: Summary,
 }
 
-type Spec = FigureSpec<Round>;
+type Spec = FigureSpec<OverloadRound>;
 
 /// Figures of the table, in its order.
-const FIGURES: [FigureSpec<Round>; 11] = [
+const FIGURES: [FigureSpec<OverloadRound>; 11] = [
     Spec::new(
         "highest rate, closed loop",
         Unit::EventsPerSecond,
@@ -113,7 +113,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     Ok(findings)
 }
 
-fn measure_round(bench: &Bench<'_>) -> Result<Round> {
+fn measure_round(bench: &Bench<'_>) -> Result<OverloadRound> {
     let server = Server::start(bench, Contestant::OURS)?;
     let plan = |connections, mode| {
         let mut plan = bench.plan(&server, Contestant::OURS.cpus());
@@ -137,7 +137,7 @@ fn measure_round(bench: &Bench<'_>) -> Result<Round> {
         duration: AFTER,
         ..calm
     })?;
-    Ok(Round {
+    Ok(OverloadRound {
         peak,
         calm: before,
         overload,
@@ -201,7 +201,7 @@ pub(super) fn other_failures(run: &Summary) -> f64 {
     run.window.failed_requests.saturating_sub(run.refusal.count) as f64
 }
 
-fn plot(rounds: &Rounds<Round>) -> Option<Plot> {
+fn plot(rounds: &Rounds<OverloadRound>) -> Option<Plot> {
     let last = rounds.last()?;
     let line = |name: &str, value: fn(&Point) -> u64| {
         let points = last.overload.series.points.iter().map(|point| {

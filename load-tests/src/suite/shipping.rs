@@ -57,13 +57,13 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Findings> {
     Ok(findings)
 }
 
-struct Round {
+struct ShippingRound {
     cost: Cost,
     events: f64,
     inserts: f64,
 }
 
-fn once(bench: &Bench<'_>, engine: &Engine, store: Store) -> Result<Round> {
+fn once(bench: &Bench<'_>, engine: &Engine, store: Store) -> Result<ShippingRound> {
     let contestant = Contestant::Ours { workers: 1, store };
     let (server, mut plan) = engine.server(bench, contestant)?;
     plan.mode = Mode::Open {
@@ -74,7 +74,7 @@ fn once(bench: &Bench<'_>, engine: &Engine, store: Store) -> Result<Round> {
     server.wait_until_shipped(bench, summary.run.acknowledged_events)?;
     let used = Threads::of(server.pid())?.since(&before);
     let events = server.metric("millrace_insert_rows_total")?;
-    Ok(Round {
+    Ok(ShippingRound {
         cost: cost(&used, events),
         events,
         inserts: server.metric("millrace_inserts_total")?,
@@ -93,7 +93,7 @@ fn cost(used: &BTreeMap<String, f64>, events: f64) -> Cost {
     })
 }
 
-fn add(findings: &mut Findings, store: Store, rounds: &Rounds<Round>) {
+fn add(findings: &mut Findings, store: Store, rounds: &Rounds<ShippingRound>) {
     let mut row = vec![Cell::from(format!("log {}", store.place()))];
     for (at, (role, _)) in ROLES.into_iter().enumerate() {
         let cost = rounds.median(|round| round.cost.get(at).copied().unwrap_or(f64::NAN));

@@ -32,7 +32,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const VISIBLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Curves of one round.
-struct Round {
+struct VisibilityRound {
     ours: RowCurve,
     bare: RowCurve,
 }
@@ -41,7 +41,7 @@ struct Round {
 struct StoreRounds {
     store: Store,
     rows_per_insert: f64,
-    rounds: Rounds<Round>,
+    rounds: Rounds<VisibilityRound>,
 }
 
 /// Measures the server and the bare loop in turn, with both stores.
@@ -94,7 +94,7 @@ fn rounds(bench: &mut Bench<'_>, engine: &Engine, store: Store) -> Result<StoreR
             grouped(ours.rows_per_second()),
             grouped(bare.rows_per_second())
         );
-        Ok((Round { ours, bare }, said))
+        Ok((VisibilityRound { ours, bare }, said))
     })?;
     Ok(StoreRounds {
         store,
@@ -162,7 +162,7 @@ impl StoreRounds {
     fn add_to(&self, findings: &mut Findings) {
         let ours = self.rounds.median(|it| it.ours.rows_per_second());
         let bare = self.rounds.median(|it| it.bare.rows_per_second());
-        let of_bare = |it: &Round| it.ours.rows_per_second() / it.bare.rows_per_second();
+        let of_bare = |it: &VisibilityRound| it.ours.rows_per_second() / it.bare.rows_per_second();
         let of_bare = self.rounds.median(of_bare);
         let (name, place) = (self.store.name(), self.store.place());
         for (contestant, rate, ratio) in [
@@ -187,7 +187,7 @@ impl StoreRounds {
 
     /// Curves of the last round.
     fn lines(&self) -> Vec<Line> {
-        let line = |name: &str, of: fn(&Round) -> &RowCurve| {
+        let line = |name: &str, of: fn(&VisibilityRound) -> &RowCurve| {
             let last = self.rounds.last().map(of);
             Line::new(
                 format!("{name}, log {}", self.store.place()),

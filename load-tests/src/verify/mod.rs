@@ -37,7 +37,7 @@ pub async fn verify(
     let mut deadline = Instant::now() + patience;
     let mut rows = 0;
     loop {
-        let look = look(ledger, clickhouse, patience).await;
+        let look = check_runs(ledger, clickhouse, patience).await;
         let settled = match &look {
             Ok(report) => report.is_settled(),
             Err(_) => false,
@@ -56,7 +56,7 @@ pub async fn verify(
 }
 
 /// Checks every run once; it first waits, by cheap counts, until its rows have come.
-async fn look(
+async fn check_runs(
     ledger: &AckLedger,
     clickhouse: &ClickHouse,
     patience: Duration,

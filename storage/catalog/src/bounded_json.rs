@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_counts() {
+    fn every_nested_value_counts_towards_the_limit() {
         let table = [
             ("0", 1),
             ("[]", 1),

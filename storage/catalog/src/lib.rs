@@ -21,8 +21,7 @@
 //! | [`transaction`] | begin, checks and end of a writing transaction |
 //! | [`entities`], `migrations` | the tables and their history |
 //! | [`database_clock`] | the clock that all processes share |
-//! | [`default_project`] | project of a new resource that names none |
-//! | [`names`], [`page`], [`random`] | texts of people, pages of lists, random texts |
+//! | [`page`], [`random`] | pages of lists, random texts |
 //! | `patch` | [`Patch`], a field of a change that may be left out |
 //! | `location` | location of the database, and classification of its errors |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for the caller |
@@ -52,7 +51,6 @@ mod condition;
 mod condition_locks;
 mod connect;
 pub mod database_clock;
-pub mod default_project;
 pub mod email;
 pub mod entities;
 mod error;
@@ -64,7 +62,6 @@ mod level;
 pub mod limits;
 mod location;
 mod migrations;
-pub mod names;
 pub mod page;
 mod patch;
 mod person_watermark;

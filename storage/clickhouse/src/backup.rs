@@ -1,9 +1,9 @@
 //! Backups of the whole database in a folder of the server's machine, by the server's own `BACKUP`
 //! and `RESTORE`. Both run in the background and are watched, since they may take hours.
 
+use crate::nonce::Nonce;
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
-use serde::Deserialize;
 use uuid::Uuid;
 
 /// State of a backup or restore.
@@ -20,14 +20,6 @@ pub enum CopyState {
 /// Id of a backup or restore that was started.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyId(Uuid);
-
-/// Row of `system.backups`.
-#[derive(clickhouse::Row, Deserialize)]
-struct State {
-    is_over: bool,
-    is_done: bool,
-    error: String,
-}
 
 impl ClickHouse {
     /// Starts a backup into a folder that must not exist, given by its absolute path. Everything
@@ -69,16 +61,21 @@ impl ClickHouse {
              FROM system.backups WHERE id = '{}'",
             copy.0
         );
-        let query = self.client.query_raw(&sql).fetch_optional::<State>();
-        match self.within_deadline(query).await? {
-            None => Ok(CopyState::Failed("the server has restarted".to_owned())),
-            Some(state) if !state.is_over => Ok(CopyState::Running),
-            Some(state) if state.is_done => Ok(CopyState::Done),
-            Some(state) => {
+        let nonce = Nonce::new();
+        let query = self.proving().query_raw(&nonce.put_into(&sql));
+        let answer = query.fetch_optional::<(String, u8, u8, String)>();
+        let Some((answered, is_over, is_done, error)) = self.within_deadline(answer).await? else {
+            return Ok(CopyState::Failed("the server has restarted".to_owned()));
+        };
+        nonce.check(&answered)?;
+        Ok(match (is_over, is_done) {
+            (0, _) => CopyState::Running,
+            (_, 0) => {
                 // Only addresses in the server's program follow.
-                let error = state.error.split(", Stack trace").next();
-                Ok(CopyState::Failed(error.unwrap_or_default().to_owned()))
+                let error = error.split(", Stack trace").next();
+                CopyState::Failed(error.unwrap_or_default().to_owned())
             }
-        }
+            _ => CopyState::Done,
+        })
     }
 }

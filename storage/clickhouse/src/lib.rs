@@ -12,7 +12,7 @@
 //! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
 //! | `presence` | looks up stored rows, running inserts and the server's boot id |
-//! | `nonce` | random text of a query, which its answer has to repeat |
+//! | `nonce` | random text of a query, which its answer has to repeat; [`nonce_column`] |
 //! | `event_versions` | [`EventVersion`]: looks up events that later ones may have replaced |
 //! | `single_flight` | one query of many callers, run once at a time |
 //! | `query_id` | condition that finds a running statement |
@@ -21,8 +21,8 @@
 //! | `persons` | persons and groups as the catalog has them; views of them |
 //! | `retention` | drops person updates that were applied long ago |
 //! | `project_views`, `project_users` | [`ProjectViews`], [`ProjectUsers`]: access of a project to its rows |
-//! | `project_query`, `running_query` | [`ProjectRows`]: answers of customers' statements; their end |
-//! | `rejected`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
+//! | `project_query`, `running_query` | [`ProjectAnswer`]: answers of customers' statements; their end |
+//! | `rejected_events`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
 //! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
 //!
 //! Constraints:
@@ -55,7 +55,7 @@ mod purge;
 mod query_error;
 mod query_id;
 mod quorum;
-mod rejected;
+mod rejected_events;
 mod retention;
 mod running_query;
 mod schema;
@@ -73,15 +73,16 @@ pub use event_versions::{EventIdentity, EventVersion};
 pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use insert_body::Body;
 pub use migrate::MigrateError;
+pub use nonce::nonce_column;
 pub use person_table::PersonTable;
 pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
-pub use project_query::{ProjectLogin, ProjectRows, ProjectStatement, QueryProgress};
+pub use project_query::{ProjectAnswer, ProjectLogin, ProjectStatement, QueryProgress};
 pub use project_users::{ProjectUsers, UserLimits};
 pub use project_views::{ProjectToken, ProjectViews};
 pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};
-pub use rejected::{RejectedCount, RejectedEvent, RejectedFilter};
+pub use rejected_events::{RejectedCount, RejectedEvent, RejectedFilter};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{Settings, quoted_name, quoted_text};
 pub use tls::{Tls, TlsError};

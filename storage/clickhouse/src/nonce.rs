@@ -5,7 +5,7 @@
 //! would have its rows sent twice, an old boot id would hide a restart.
 //!
 //! The nonce is a column and not a header, as gateways strip headers. It also keeps ClickHouse's
-//! own query cache out.
+//! own query cache out. Where there may be many rows, or none, it is in the name of a column.
 
 use clickhouse::error::Error;
 use std::fmt;
@@ -41,6 +41,13 @@ impl Nonce {
     }
 }
 
+/// Creates a name for a column that no other query has, for answers that name their columns.
+#[must_use]
+pub fn nonce_column() -> String {
+    // Only digits differ, as in other statements of one kind.
+    format!("nonce_{}", Uuid::new_v4().as_u128())
+}
+
 impl fmt::Display for Nonce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -60,6 +67,14 @@ mod tests {
             let error = QueryError::from(nonce.check(&answered).unwrap_err());
             assert_eq!(error.kind, QueryErrorKind::NotClickHouse, "{error}");
         }
+    }
+
+    #[test]
+    fn each_nonce_column_has_a_name_of_its_own_that_needs_no_quotes() {
+        let (name, other) = (nonce_column(), nonce_column());
+        assert_ne!(name, other);
+        let digits = name.strip_prefix("nonce_").unwrap();
+        assert!(digits.bytes().all(|byte| byte.is_ascii_digit()), "{name}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::settings::quoted_name;
 use crate::{ClickHouse, InsertError};
 use bytes::Bytes;
 use millrace_rows::PERSON_NAMESPACE;
+use uuid::Uuid;
 
 impl ClickHouse {
     /// Returns the table expression of such a table for a FROM: on a cluster, all of its shards.
@@ -20,7 +21,8 @@ impl ClickHouse {
         self.source_named(table.name())
     }
 
-    /// Stores rows, as RowBinary, in one of the tables. They may be stored already.
+    /// Stores rows, as RowBinary, in one of the tables. They may be stored already. Success names
+    /// this very insert: a gateway may repeat ClickHouse's answer to another one.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses, or success is answered without proof and the rows
@@ -32,8 +34,10 @@ impl ClickHouse {
             quoted_name(table.name()),
             table.columns(),
         );
+        let query_id = Uuid::new_v4().to_string();
         let mut parameters = vec![
             ("query", sql.as_str()),
+            ("query_id", query_id.as_str()),
             ("async_insert", "0"),
             ("insert_deduplicate", "0"),
         ];
@@ -41,9 +45,9 @@ impl ClickHouse {
         parameters.extend(quorum.iter().map(|(name, value)| (*name, value.as_str())));
         let body = vec![rows.clone()];
         let answered = self.poster.post(&self.settings, &parameters, &body);
-        if answered.await?.query_id.is_some() {
+        let Err(words) = answered.await?.check_query_id(&query_id) else {
             return Ok(());
-        }
+        };
         // A gateway may strip ClickHouse's headers, on every try.
         let missing = match person_presence::keys(table, &rows) {
             Some(keys) => match self.are_copied(table, &keys).await {
@@ -53,9 +57,7 @@ impl ClickHouse {
             },
             None => "the rows cannot be read".to_owned(),
         };
-        Err(InsertError::unproven(format!(
-            "success was answered, but not by ClickHouse: X-ClickHouse-Query-Id is missing, and {missing}"
-        )))
+        Err(InsertError::unproven(format!("{words}, and {missing}")))
     }
 }
 

@@ -63,7 +63,7 @@ pub struct QueryProgress {
 }
 
 /// Answer of a statement. Dropped before its end, it stops the statement.
-pub struct ProjectRows {
+pub struct ProjectAnswer {
     running: RunningQuery,
     body: Incoming,
     tail: Tail,
@@ -83,7 +83,7 @@ impl ClickHouse {
         &self,
         login: &ProjectLogin,
         statement: &ProjectStatement<'_>,
-    ) -> Result<ProjectRows, QueryError> {
+    ) -> Result<ProjectAnswer, QueryError> {
         let settings = Settings {
             user: login.user.clone(),
             password: login.password.clone(),
@@ -113,7 +113,7 @@ impl ClickHouse {
                 "success was answered, but not by ClickHouse about this statement",
             ));
         }
-        Ok(ProjectRows {
+        Ok(ProjectAnswer {
             running,
             body,
             tail: Tail::default(),
@@ -148,9 +148,9 @@ impl ClickHouse {
     }
 }
 
-// === impl ProjectRows ===
+// === impl ProjectAnswer ===
 
-impl ProjectRows {
+impl ProjectAnswer {
     /// Name of the answer's format.
     #[must_use]
     pub fn format(&self) -> &str {
@@ -225,9 +225,9 @@ impl fmt::Debug for ProjectLogin {
     }
 }
 
-impl fmt::Debug for ProjectRows {
+impl fmt::Debug for ProjectAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProjectRows")
+        f.debug_struct("ProjectAnswer")
             .field("format", &self.format)
             .field("is_complete", &self.is_complete)
             .finish_non_exhaustive()

@@ -3,7 +3,8 @@
 //! Deleting rewrites the parts that hold such rows. The server does that in the background and goes
 //! on after a restart, so it is started and then watched.
 
-use crate::rejected::RESENT;
+use crate::nonce::Nonce;
+use crate::rejected_events::RESENT;
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, PersonTable, QueryError};
 use millrace_rows::{ProjectId, Table};
@@ -17,7 +18,7 @@ fn tables() -> impl Iterator<Item = &'static str> {
 }
 
 /// Number of rows of a project.
-#[derive(clickhouse::Row, Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProjectRows {
     /// The project.
     pub team_id: i64,
@@ -27,7 +28,7 @@ pub struct ProjectRows {
 }
 
 /// Progress of the server with deleting.
-#[derive(clickhouse::Row, Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Deletion {
     /// Parts still to be rewritten.
     pub parts_to_do: u64,
@@ -36,6 +37,15 @@ pub struct Deletion {
     /// Reason why the last part could not be rewritten; empty when nothing failed. The server tries
     /// again by itself.
     pub failure: String,
+}
+
+/// Projects that have rows, and their numbers of rows, in the same order: one row, as an answer
+/// without any would have no nonce.
+#[derive(clickhouse::Row, Deserialize)]
+struct StoredProjects {
+    nonce: String,
+    ids: Vec<i64>,
+    counts: Vec<u64>,
 }
 
 impl ClickHouse {
@@ -49,14 +59,23 @@ impl ClickHouse {
             format!("SELECT team_id, count() AS n FROM {table} GROUP BY team_id")
         };
         let sql = format!(
-            "SELECT team_id, sum(n) AS rows FROM ({}) GROUP BY team_id ORDER BY team_id",
+            "SELECT groupArray(team_id) AS ids, groupArray(rows) AS counts FROM (\
+             SELECT team_id, sum(n) AS rows FROM ({}) GROUP BY team_id)",
             tables()
                 .map(of_table)
                 .collect::<Vec<_>>()
                 .join(" UNION ALL "),
         );
-        let query = self.seeing_quorum(self.proving().query_raw(&sql));
-        self.within_deadline(query.fetch_all()).await
+        let nonce = Nonce::new();
+        let query = self.proving().query_raw(&nonce.put_into(&sql));
+        let answer = self.seeing_quorum(query).fetch_one();
+        let stored: StoredProjects = self.within_deadline(answer).await?;
+        nonce.check(&stored.nonce)?;
+        let projects = stored.ids.into_iter().zip(stored.counts);
+        let projects = projects.map(|(team_id, rows)| ProjectRows { team_id, rows });
+        let mut projects: Vec<ProjectRows> = projects.collect();
+        projects.sort_unstable_by_key(|project| project.team_id);
+        Ok(projects)
     }
 
     /// Starts the deletion of all rows of some projects. Safe to repeat; [`ClickHouse::deletion`]
@@ -99,8 +118,16 @@ impl ClickHouse {
              FROM {mutations} WHERE database = {database} AND NOT is_done AND NOT is_killed",
             database = quoted_text(&self.settings.database),
         );
-        self.within_deadline(self.proving().query_raw(&sql).fetch_one())
-            .await
+        let nonce = Nonce::new();
+        let answer = self.proving().query_raw(&nonce.put_into(&sql)).fetch_one();
+        let (answered, parts_to_do, unfinished, failure): (String, u64, u64, String) =
+            self.within_deadline(answer).await?;
+        nonce.check(&answered)?;
+        Ok(Deletion {
+            parts_to_do,
+            unfinished,
+            failure,
+        })
     }
 
     pub(crate) fn on_cluster(&self) -> String {

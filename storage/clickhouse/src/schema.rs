@@ -99,7 +99,7 @@ fn rejected_events(dialect: &Dialect) -> String {
 /// Records rows of `rejected_events` that an operator sent again; the rows themselves stay as they
 /// were.
 fn rejected_events_resent(dialect: &Dialect) -> String {
-    let table = crate::rejected::RESENT;
+    let table = crate::rejected_events::RESENT;
     format!(
         "CREATE TABLE IF NOT EXISTS {head} (\
          team_id Int64, \

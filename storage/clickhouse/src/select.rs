@@ -4,6 +4,7 @@
 //! A read must cost little, since inserts must not wait for it: few threads, a limit on memory, the
 //! lowest priority. The statement may only read.
 
+use crate::nonce::Nonce;
 use crate::query_id::has_id;
 use crate::tail::Tail;
 use crate::work_budget::{WorkBudget, worked_too_long};
@@ -98,7 +99,8 @@ impl ReadOptions {
 impl ClickHouse {
     /// Runs a SELECT, which names its FORMAT, and returns its rows as they come. Any answer with
     /// status 200 is taken for rows, and one without a body for none: where rows depend on it, the
-    /// FORMAT has the names of the columns, which the caller checks, or the rows are counted.
+    /// FORMAT has the names of the columns, which the caller checks, one of them a
+    /// [`nonce_column`](crate::nonce_column), or the rows are counted.
     ///
     /// # Errors
     /// If the address of the server cannot be parsed; any other error comes from the stream.
@@ -127,15 +129,17 @@ impl ClickHouse {
         })
     }
 
-    /// Runs a SELECT whose answer is one number.
+    /// Runs a SELECT whose answer is one number, and has the answer repeat a nonce.
     ///
     /// # Errors
-    /// If the server cannot be asked, or answers anything else.
+    /// If the server cannot be asked, or answers anything else, or another query.
     pub async fn read_number(
         &self,
         statement: &str,
         options: &ReadOptions,
     ) -> Result<u64, QueryError> {
+        let nonce = Nonce::new();
+        let statement = nonce.put_into(statement);
         let mut stream = self.read(&format!("{statement} FORMAT TSVRaw"), options)?;
         let mut answer = Vec::new();
         while let Some(piece) = stream.next().await? {
@@ -145,10 +149,14 @@ impl ClickHouse {
             }
         }
         let answer = String::from_utf8_lossy(&answer);
-        answer
-            .trim_end()
-            .parse()
-            .map_err(|_| QueryError::without_code(format!("the answer `{answer}` is not a number")))
+        let answered = answer.trim_end().split_once('\t');
+        let answered =
+            answered.and_then(|(nonce, number)| Some((nonce, number.parse::<u64>().ok()?)));
+        let (answered, number) = answered.ok_or_else(|| {
+            QueryError::without_code(format!("the answer `{answer}` is not a number"))
+        })?;
+        nonce.check(answered)?;
+        Ok(number)
     }
 
     /// Stops the statement with this id, if it still runs. Returns at once.

@@ -7,7 +7,7 @@
 //! # Layout
 //! * [`run`]: the process: engine, login server, graceful shutdown
 //! * [`find_library`]: path of the engine's library
-//! * [`Supervisor`]: keeps that process running, in the parent process
+//! * [`Supervisor`]: keeps that process running, in the parent process; `lines`: reads its output
 //! * [`UsersFile`], `login`: users whose passwords change while the engine runs
 //! * [`QueryKey`]: passwords by which the program itself logs in for a project
 //! * `ffi`: the C interface; the only `unsafe` of the crate
@@ -29,6 +29,7 @@ mod console;
 mod engine;
 mod ffi;
 mod library;
+mod lines;
 mod login;
 mod memory_file;
 mod names;

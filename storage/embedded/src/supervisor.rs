@@ -4,7 +4,7 @@
 //! starts the process and lives as long as the supervisor does: the kernel ends a child with the
 //! thread that started it, see [`end_with_parent`].
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_dea
 use tokio::sync::watch;
 
 use crate::console::print_line;
+use crate::lines::next_line;
 
 /// Line prefix that the child writes to standard output, before its address, when it serves
 /// requests.
@@ -305,7 +306,8 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> SupervisorThread<F> {
     fn watch_ready(&self, out: impl Read + Send + 'static) -> JoinHandle<()> {
         let status = self.status.clone();
         thread::spawn(move || {
-            for line in BufReader::new(out).lines().map_while(Result::ok) {
+            let mut out = BufReader::new(out);
+            while let Ok(Some(line)) = next_line(&mut out) {
                 if let Some(address) = line.strip_prefix(READY).and_then(|text| text.parse().ok()) {
                     let since = Instant::now();
                     status.send_modify(|status| status.state = State::Up { address, since });
@@ -381,7 +383,9 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> SupervisorThread<F> {
 
 /// Logs what the process writes to standard error and passes the lines on.
 fn forward_errors(err: impl Read, lines: &Sender<String>) {
-    for line in BufReader::new(err).lines().map_while(Result::ok) {
+    let mut err = BufReader::new(err);
+    // Read until it is closed: that is how the process's end shows.
+    while let Ok(Some(line)) = next_line(&mut err) {
         tracing::info!(target: "clickhouse", "{line}");
         // Only the last line is kept; when the receiver is behind, some are skipped.
         let _ = lines.try_send(line);

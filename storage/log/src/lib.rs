@@ -130,6 +130,6 @@ pub use options::{LogOptions, Usage};
 pub use panic_text::panic_text;
 pub use position::Position;
 pub use reader::{Reader, Skipped};
-pub use report::{Cut, Gap, Quarantined, Recovery};
+pub use report::{Gap, Quarantined, Recovery, TornTail};
 pub use reserve::CHECKPOINT_BYTES_MAX;
 pub use section::{Frame, FrameSection, Section, SectionHeader};

@@ -29,7 +29,7 @@ use crate::frame::FRAME_BYTES_MIN;
 use crate::fs::{File, Fs, is_out_of_space, make_dir};
 use crate::panic_text::panic_again;
 use crate::quarantine;
-use crate::report::{Cut, Gap, Quarantined, Recovery};
+use crate::report::{Gap, Quarantined, Recovery, TornTail};
 use crate::reserve::Reserve;
 use crate::rewrite;
 use crate::scan::{self, SegmentScan};
@@ -299,7 +299,7 @@ impl<'a> Findings<'a> {
                 // Sequences that may have been in there are not used again.
                 let high_water = self.sequence_high_water + bytes / FRAME_BYTES_MIN + 1;
                 self.sequence_high_water = high_water.min(NUMBER_MAX);
-                self.recovery.cut = (!is_damage).then_some(Cut {
+                self.recovery.cut = (!is_damage).then_some(TornTail {
                     position,
                     bytes,
                     reason: tail.reason,

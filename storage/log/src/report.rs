@@ -14,7 +14,7 @@ pub struct Recovery {
     /// Rows in these frames.
     pub rows: u64,
     /// Torn tail that was cut, if any.
-    pub cut: Option<Cut>,
+    pub cut: Option<TornTail>,
     /// Damage with sound frames behind it. Reported at every start until its segment is
     /// released.
     pub quarantined: Vec<Quarantined>,
@@ -48,7 +48,7 @@ impl Recovery {
 
 /// A torn tail that was cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cut {
+pub struct TornTail {
     /// New end of the log.
     pub position: Position,
     /// Bytes cut, up to the last that was not zero.

@@ -222,7 +222,7 @@ impl<'a> Scanner<'a> {
             Err(reason) => return Ok(Err(reason)),
         };
         for section in &frame.sections {
-            if !window.proves(section)? {
+            if !window.is_proven(section)? {
                 return Ok(Err("the checksum of a section does not fit"));
             }
         }
@@ -295,7 +295,7 @@ impl Window<'_> {
         }
     }
 
-    fn proves(&mut self, section: &FrameSection) -> io::Result<bool> {
+    fn is_proven(&mut self, section: &FrameSection) -> io::Result<bool> {
         let (offset, bytes) = (section.blocks_at.offset, section.blocks_bytes);
         let crc = self.proven_headers_crc(offset, bytes)?;
         Ok(crc == Some(section.block_headers_crc))

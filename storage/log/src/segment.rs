@@ -31,15 +31,15 @@ pub(crate) struct SegmentHeader {
     pub before: Option<SegmentBefore>,
 }
 
-/// Segment before another, as the header of that one names it: without its own header its salt
-/// would be known nowhere else.
+/// Segment before another, as the header of the later one names it. Its salt is kept there, too, in
+/// case its own header is lost.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentBefore {
     pub number: u64,
     pub salt: u64,
 }
 
-/// Error of 64 bytes that are not a header.
+/// Reason why 64 bytes are not a header that this version reads.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum HeaderError {
     /// Missing or damaged.
@@ -49,6 +49,7 @@ pub(crate) enum HeaderError {
 }
 
 impl SegmentHeader {
+    /// Bytes of the header, with a checksum.
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES as usize] {
         let mut out = [0; SEGMENT_HEADER_BYTES as usize];
         put(&mut out, 0, &MAGIC.to_le_bytes());
@@ -68,6 +69,7 @@ impl SegmentHeader {
         out
     }
 
+    /// Reads the header of the segment with this number.
     pub fn decode(bytes: &[u8], number: u64) -> Result<Self, HeaderError> {
         let covered = bytes.get(..CRC_AT).ok_or(HeaderError::Damaged)?;
         let sound = u64_at(bytes, 0) == Some(MAGIC)

@@ -10,12 +10,13 @@
 //! | `table` | [`Table`]: names, column lists |
 //! | `key` | [`RowKey`]: the key by which a stored row is found again |
 //! | `batch` | [`Batch`]: one request's rows, on their way from the parser to the log |
-//! | `event`, `rejected`, `person` | the rows, and their encoding |
+//! | `event`, `rejected_row`, `person` | the rows, and their encoding |
 //! | `restamp` | another time of receipt for encoded rows |
 //! | `person_id` | the ids of persons that were never merged |
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
 //! | `counted` | numbers with their noun |
+//! | `network` | [`network_of`]: the network that a client's limits count for |
 //! | `rare_log` | [`RareLog`]: failures that come again and again are logged rarely |
 //! | `shown` | foreign texts with escaped control characters |
 //! | `thrift` | reader of the encoding of Parquet's metadata |
@@ -29,10 +30,11 @@ mod counted;
 mod event;
 mod ids;
 mod key;
+mod network;
 mod person;
 mod person_id;
 mod rare_log;
-mod rejected;
+mod rejected_row;
 mod restamp;
 pub mod rowbinary;
 mod shown;
@@ -47,9 +49,10 @@ pub use counted::counted;
 pub use event::EventRow;
 pub use ids::{Micros, Month, ProjectId};
 pub use key::RowKey;
+pub use network::network_of;
 pub use person::{PersonUpdateRow, UpdateKind};
 pub use person_id::{PERSON_NAMESPACE, person_id};
 pub use rare_log::RareLog;
-pub use rejected::RejectedRow;
+pub use rejected_row::RejectedRow;
 pub use shown::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
 pub use table::Table;

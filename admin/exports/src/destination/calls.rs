@@ -81,18 +81,18 @@ pub(crate) async fn reach(
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(443);
     let reached = tokio::time::timeout(retry_policy.timeout, dialler.connect(host, port)).await;
-    reached.unwrap_or_else(|_| Err(late())).map(drop)
+    reached.unwrap_or_else(|_| Err(timed_out())).map(drop)
 }
 
 /// Error for a request that was not answered; it names no address.
 pub(crate) fn unanswered(error: &reqwest::Error) -> ExportError {
     if error.is_timeout() {
-        return late();
+        return timed_out();
     }
     ExportError::retryable("The server could not be reached, or cut the connection.")
 }
 
-fn late() -> ExportError {
+fn timed_out() -> ExportError {
     ExportError::retryable("The server did not answer in time.")
 }
 

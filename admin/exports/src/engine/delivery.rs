@@ -8,7 +8,7 @@ use crate::destination::warehouse::stage::DROP_TIMEOUT;
 use crate::destination::{Delivered, Delivery, Destination};
 use crate::error::{ExportError, ExportErrorKind};
 use crate::records::ClaimedRun;
-use crate::rows::Part;
+use crate::rows::WindowPart;
 use crate::window::RunScope;
 use bytes::Bytes;
 use millrace_catalog::PersonWatermark;
@@ -207,7 +207,7 @@ async fn copy(
     let mut copied = 0;
     let mut guard = PaceGuard::new(pace);
     for index in 0..count {
-        let part = Part { index, count };
+        let part = WindowPart { index, count };
         let mut reader = source.read(destination.form(), part).await?;
         let mut stalled = Duration::ZERO;
         while let Some(bytes) = next_of(&mut reader, stalled).await? {

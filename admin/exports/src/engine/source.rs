@@ -4,7 +4,7 @@ use super::state::Inner;
 use crate::error::{ExportError, ExportErrorKind};
 use crate::query::ExportQuery;
 use crate::rows::{
-    EventFilter, Part, RowCounter, RowForm, Statement, WindowQuery, options, read_failure,
+    EventFilter, RowCounter, RowForm, Statement, WindowPart, WindowQuery, options, read_failure,
 };
 use crate::window::RunScope;
 use bytes::Bytes;
@@ -77,7 +77,8 @@ impl<'a> RunSource<'a> {
 
     /// Counts the rows.
     pub(super) async fn count(&self) -> Result<u64, ExportError> {
-        self.number(&self.window_query().count(Part::WHOLE)?).await
+        self.number(&self.window_query().count(WindowPart::WHOLE)?)
+            .await
     }
 
     /// Estimates the size of a number of rows, in bytes before compression.
@@ -92,7 +93,11 @@ impl<'a> RunSource<'a> {
     }
 
     /// Reads a part.
-    pub(super) async fn read(&self, form: RowForm, part: Part) -> Result<Reader<'a>, ExportError> {
+    pub(super) async fn read(
+        &self,
+        form: RowForm,
+        part: WindowPart,
+    ) -> Result<Reader<'a>, ExportError> {
         let statement = self.window_query().statement(form, part)?;
         let options = self.options(&statement).await?;
         let stream = self.inner.clickhouse.read(&statement.sql, &options);
@@ -153,7 +158,7 @@ impl Reader<'_> {
         let piece = self.stream.next().await;
         let piece = piece.map_err(|error| self.failures.convert(&error, self.is_of_customer))?;
         if let Some(piece) = &piece {
-            self.counter.update(piece).map_err(broken)?;
+            self.counter.update(piece).map_err(incomplete_rows)?;
         }
         Ok(piece)
     }
@@ -165,7 +170,7 @@ impl Reader<'_> {
 
     /// Returns the number of rows once all were read.
     pub(super) fn finish(self) -> Result<u64, ExportError> {
-        self.counter.finish().map_err(broken)
+        self.counter.finish().map_err(incomplete_rows)
     }
 }
 
@@ -201,7 +206,8 @@ fn is_unanswered(error: &QueryError) -> bool {
     error.code.is_none() && error.kind != QueryErrorKind::NoConnection
 }
 
-fn broken(error: crate::rows::CountError) -> ExportError {
+/// Error for rows that did not arrive complete.
+fn incomplete_rows(error: crate::rows::CountError) -> ExportError {
     ExportError::retryable(format!("The rows did not arrive complete: {error}."))
 }
 

@@ -39,14 +39,14 @@ impl Writer<'_> {
     /// Writes an expression and everything in it.
     pub(super) fn expression(&mut self, expr: &Expr) -> Result<(), QueryError> {
         self.nodes += 1;
-        self.deeper(1)?;
+        self.descend(1)?;
         self.of_kind(expr)?;
         self.depth -= 1;
         Ok(())
     }
 
     /// Descends a number of levels; callers that descend come back up themselves.
-    pub(super) fn deeper(&mut self, levels: usize) -> Result<(), QueryError> {
+    pub(super) fn descend(&mut self, levels: usize) -> Result<(), QueryError> {
         self.depth += levels;
         if self.depth > TREE_DEPTH_MAX {
             return Err(refused("sums that long or expressions that deep"));
@@ -234,7 +234,7 @@ impl Writer<'_> {
             return Err(refused("fields of fields"));
         };
         self.nodes += 1;
-        self.deeper(1)?;
+        self.descend(1)?;
         self.out.push_str("arrayElement(");
         self.element(root, before)?;
         self.depth -= 1;

@@ -33,7 +33,7 @@ pub use error::QueryError;
 pub use names::{Source, functions};
 
 use error::{refused, unreadable};
-use select::Written;
+use select::RewrittenQuery;
 use serde_json::{Value, json};
 use sqlparser::ast::{SelectItem, Statement};
 use sqlparser::dialect::ClickHouseDialect;
@@ -55,7 +55,7 @@ const STACK_BYTES: usize = 64 << 20;
 /// Checked query that may be run for a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportQuery {
-    written: Written,
+    rewritten: RewrittenQuery,
     schema: Value,
 }
 
@@ -103,29 +103,29 @@ impl ExportQuery {
             return Err(refused("anything but one SELECT"));
         };
         let select = select::only_select(*query)?;
-        let written = select::written(&select)?;
+        let rewritten = select::rewrite(&select)?;
         let fields: Vec<Value> = select.projection.iter().map(field).collect();
         let schema = json!({ "fields": fields, "values": {}, "hogql_query": text });
-        Ok(Self { written, schema })
+        Ok(Self { rewritten, schema })
     }
 
     /// Table that the query selects from.
     #[must_use]
     pub const fn source(&self) -> Source {
-        self.written.source
+        self.rewritten.source
     }
 
     /// Returns true if the query aggregates rows (GROUP BY, DISTINCT, sums): then its result over
     /// parts of a window differs from that over the whole.
     #[must_use]
     pub const fn is_aggregating(&self) -> bool {
-        self.written.is_aggregating
+        self.rewritten.is_aggregating
     }
 
     /// Text of the query over the rows of another SELECT.
     #[must_use]
     pub fn over(&self, rows: &str) -> String {
-        format!("{}{rows}{}", self.written.head, self.written.tail)
+        format!("{}{rows}{}", self.rewritten.head, self.rewritten.tail)
     }
 
     /// Columns of the query, in the format that existing clients know.
@@ -135,6 +135,7 @@ impl ExportQuery {
     }
 }
 
+/// Column of the schema: expression and name.
 fn field(item: &SelectItem) -> Value {
     let expression = match item {
         SelectItem::ExprWithAlias { expr, .. } => expr.to_string(),

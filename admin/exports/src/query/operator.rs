@@ -37,7 +37,7 @@ impl Writer<'_> {
         }
         // The tree is as deep as the chain is long; one level of it is this expression's own.
         let depth = self.depth;
-        self.deeper(rest.len().saturating_sub(1))?;
+        self.descend(rest.len().saturating_sub(1))?;
         self.operand(first)?;
         for (sign, right) in rest.into_iter().rev() {
             self.out.push_str(&format!(" {sign} "));

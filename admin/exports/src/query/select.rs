@@ -13,7 +13,7 @@ use sqlparser::ast::{
 
 /// Rewritten query in ClickHouse's SQL, without the rows that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct RewrittenQuery {
     /// Table that the query selects from.
     pub(super) source: Source,
     /// Text up to the rows.
@@ -61,7 +61,7 @@ pub(super) fn only_select(query: Query) -> Result<Box<Select>, QueryError> {
 }
 
 /// Rewrites a SELECT.
-pub(super) fn written(select: &Select) -> Result<Written, QueryError> {
+pub(super) fn rewrite(select: &Select) -> Result<RewrittenQuery, QueryError> {
     check_nothing_else(select)?;
     let (source, name) = source(&select.from)?;
     let mut parts = ExpressionWriter {
@@ -90,7 +90,7 @@ pub(super) fn written(select: &Select) -> Result<Written, QueryError> {
     }
     aliases::check(&parts.all)?;
     let distinct = select.distinct.as_ref().map_or("", |_| "DISTINCT ");
-    Ok(Written {
+    Ok(RewrittenQuery {
         source,
         head: format!("SELECT {distinct}{} FROM (", columns.join(", ")),
         tail,

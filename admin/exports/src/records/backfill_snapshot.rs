@@ -18,7 +18,7 @@ struct ExportSnapshot {
     model: String,
     hogql_query: Option<String>,
     query_schema: Option<Json>,
-    /// Those of [`EVENT_FILTERS`] that were given.
+    /// Fields of [`EVENT_FILTERS`] that were given.
     event_filters: serde_json::Map<String, Json>,
     /// Start of the first window, in microseconds since 1970, of the backfill of a pause: what was
     /// before is in windows by the clock.

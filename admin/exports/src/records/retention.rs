@@ -81,7 +81,7 @@ impl ExportPlanner<'_> {
                 .filter(runs::Column::Id.is_in(ids))
                 // A run that was started again since it was read has not ended.
                 .filter(runs::Column::FinishedAt.lt(until))
-                .filter(outlived())
+                .filter(unneeded_runs())
                 .exec(self.0.writer())
                 .await?;
             Ok(PrunedRuns {
@@ -170,7 +170,7 @@ fn ended(
 }
 
 /// Condition of runs that are not needed any more, apart from their age.
-fn outlived() -> Condition {
+fn unneeded_runs() -> Condition {
     let not_among_the_newest = Expr::cust(format!(
         "batch_export_runs.ordinal <= (SELECT runs_count - {NEWEST_RUNS} FROM batch_exports \
          WHERE batch_exports.id = batch_export_runs.batch_export_id)"

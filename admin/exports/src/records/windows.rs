@@ -160,7 +160,7 @@ mod tests {
     /// Step in the life of an export.
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// So many minutes pass.
+        /// Minutes pass.
         Pass(i64),
         /// Windows that ended so many minutes ago are planned.
         Plan(i64),

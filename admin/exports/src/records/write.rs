@@ -9,13 +9,12 @@ use super::{
     ExportPlace, find_view, found_for_use, found_to_stop, not_found, sealing_context,
 };
 use crate::secrets::SecretKey;
-use millrace_catalog::default_project::project_or_default;
 use millrace_catalog::entities::batch_exports::{self as exports, DestinationType, ExportModel};
 use millrace_catalog::features::DATA_PIPELINES;
 use millrace_catalog::limits::must_be_within_setting;
-use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::{Abort, admit_to_pipelines};
 use millrace_catalog::{Activity, Actor, ChangeError, UtcTime};
+use millrace_organizations::{checked_name, project_or_default};
 use millrace_rows::ProjectId;
 use sea_orm::prelude::{Json, Uuid};
 use sea_orm::{

@@ -30,7 +30,7 @@ pub use error_codes::{OF_QUERY, OF_SERVER};
 pub use failure::{WindowSearchError, read_failure};
 pub use settings::options;
 pub use statement::Statement;
-pub use window_query::{EventFilter, Part, WindowQuery};
+pub use window_query::{EventFilter, WindowPart, WindowQuery};
 
 /// Form in which ClickHouse writes rows for a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,14 +24,14 @@ pub struct EventFilter {
 
 /// Part of a window's rows, by a hash of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct WindowPart {
     /// Index of the part, from 0.
     pub index: u32,
     /// Number of parts, 1 or more.
     pub count: u32,
 }
 
-impl Part {
+impl WindowPart {
     /// All rows as one part.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 }
@@ -61,7 +61,7 @@ impl WindowQuery<'_> {
     /// # Errors
     /// The form does not support such rows or the compression, or the query aggregates rows and
     /// cannot be split into parts.
-    pub fn statement(&self, form: RowForm, part: Part) -> Result<Statement, ExportError> {
+    pub fn statement(&self, form: RowForm, part: WindowPart) -> Result<Statement, ExportError> {
         let rows = self.rows(part)?;
         let sql = match self.query {
             Some(query) => format!(
@@ -78,16 +78,16 @@ impl WindowQuery<'_> {
                 format!("SELECT {columns} FROM ({rows}) FORMAT {format}")
             }
         };
-        Ok(self.made(sql, format_settings(form)?))
+        Ok(self.statement_of(sql, format_settings(form)?))
     }
 
     /// Statement that counts the rows of a part: one number.
     ///
     /// # Errors
     /// As [`WindowQuery::statement`].
-    pub fn count(&self, part: Part) -> Result<Statement, ExportError> {
-        let rows = self.answered(part)?;
-        Ok(self.made(format!("SELECT count() FROM ({rows})"), Settings::new()))
+    pub fn count(&self, part: WindowPart) -> Result<Statement, ExportError> {
+        let rows = self.result_rows(part)?;
+        Ok(self.statement_of(format!("SELECT count() FROM ({rows})"), Settings::new()))
     }
 
     /// Statement that estimates the size of a row in bytes, before compression: one number.
@@ -95,15 +95,16 @@ impl WindowQuery<'_> {
     /// # Errors
     /// As [`WindowQuery::statement`].
     pub fn row_bytes(&self) -> Result<Statement, ExportError> {
-        let rows = self.answered(Part::WHOLE)?;
+        let rows = self.result_rows(WindowPart::WHOLE)?;
         let sql = format!(
             "SELECT toUInt64(ifNotFinite(avg(byteSize(*)), 0)) \
              FROM (SELECT * FROM ({rows}) LIMIT {SAMPLE_ROWS})"
         );
-        Ok(self.made(sql, Settings::new()))
+        Ok(self.statement_of(sql, Settings::new()))
     }
 
-    fn made(&self, sql: String, settings: Settings) -> Statement {
+    /// Statement with this text; the customer's, if the export has a query of its own.
+    fn statement_of(&self, sql: String, settings: Settings) -> Statement {
         Statement {
             sql,
             settings,
@@ -112,7 +113,7 @@ impl WindowQuery<'_> {
     }
 
     /// SELECT of the result's rows.
-    fn answered(&self, part: Part) -> Result<String, ExportError> {
+    fn result_rows(&self, part: WindowPart) -> Result<String, ExportError> {
         let rows = self.rows(part)?;
         Ok(match self.query {
             Some(query) => query.over(&rows),
@@ -121,8 +122,8 @@ impl WindowQuery<'_> {
     }
 
     /// SELECT of the rows that may be seen: those of the project, the window and the part.
-    pub(super) fn rows(&self, part: Part) -> Result<String, ExportError> {
-        let Part { index, count } = part;
+    pub(super) fn rows(&self, part: WindowPart) -> Result<String, ExportError> {
+        let WindowPart { index, count } = part;
         if count > 1 && !self.has_parts() {
             return Err(ExportError::permanent(
                 "The query makes rows of several others, so its result cannot be cut into files: \

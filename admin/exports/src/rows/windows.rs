@@ -1,12 +1,12 @@
 //! Windows of a range that have rows.
 
-use super::{Part, Statement, WindowQuery, WindowSearchError, options};
+use super::{Statement, WindowPart, WindowQuery, WindowSearchError, options};
 use crate::error::ExportError;
 use crate::query::Source;
 use crate::records::ExportInterval;
 use crate::window::WindowBy;
 use millrace_catalog::UtcTime;
-use millrace_clickhouse::ReadOptions;
+use millrace_clickhouse::{ReadOptions, nonce_column};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -47,9 +47,9 @@ impl WindowQuery<'_> {
         count_max: u64,
         work_max: Duration,
     ) -> Result<Vec<(UtcTime, UtcTime)>, WindowSearchError> {
-        let numbers = self.numbers(interval)?;
+        let (numbers, nonce) = (self.numbers(interval)?, nonce_column());
         let sql = format!(
-            "SELECT DISTINCT number FROM ({numbers}) ORDER BY number LIMIT {count_max} \
+            "SELECT DISTINCT number AS {nonce} FROM ({numbers}) ORDER BY {nonce} LIMIT {count_max} \
              FORMAT TSVRawWithNames"
         );
         let options = search_options(&sql, work_max);
@@ -58,7 +58,7 @@ impl WindowQuery<'_> {
         while let Some(piece) = stream.next().await? {
             answer.extend_from_slice(&piece);
         }
-        let numbers = window_numbers(&answer).ok_or_else(|| {
+        let numbers = window_numbers(&answer, &nonce).ok_or_else(|| {
             ExportError::waiting("The windows cannot be read from ClickHouse now.")
         })?;
         let (first, micros, range) = (first_start(interval), interval.micros(), &self.scope.window);
@@ -80,7 +80,7 @@ impl WindowQuery<'_> {
             (_, WindowBy::Timestamp { .. }) => "toUnixTimestamp64Micro(created_at)",
         };
         let (before, micros) = (-first_start(interval), interval.micros());
-        let rows = self.rows(Part::WHOLE)?;
+        let rows = self.rows(WindowPart::WHOLE)?;
         Ok(format!(
             "SELECT intDiv({column} + {before}, {micros}) AS number \
              FROM ({rows})"
@@ -89,10 +89,10 @@ impl WindowQuery<'_> {
 }
 
 /// Parses the numbers of windows. ClickHouse names their column first, also when there are none; a
-/// gateway's page, or an answer without a body, does not.
-fn window_numbers(answer: &[u8]) -> Option<Vec<i64>> {
+/// gateway's page, an answer without a body, or one to another query does not.
+fn window_numbers(answer: &[u8], column: &str) -> Option<Vec<i64>> {
     let mut lines = std::str::from_utf8(answer).ok()?.lines();
-    let is_proven = lines.next()? == "number";
+    let is_proven = lines.next()? == column;
     let numbers = lines.map(|line| line.parse::<i64>().ok());
     numbers.collect::<Option<Vec<i64>>>().filter(|_| is_proven)
 }
@@ -120,8 +120,9 @@ mod tests {
 
     #[test]
     fn an_answer_without_the_columns_name_or_with_anything_but_numbers_is_refused() {
-        let table: [(&str, Option<&[i64]>); 7] = [
+        let table: [(&str, Option<&[i64]>); 8] = [
             ("number\n", Some(&[])),
+            ("another\n", None),
             ("number\n-1\n20\n", Some(&[-1, 20])),
             ("", None),
             ("1\n2\n", None),
@@ -130,7 +131,7 @@ mod tests {
             ("<html>We are back soon</html>", None),
         ];
         for (answer, numbers) in table {
-            let read = window_numbers(answer.as_bytes());
+            let read = window_numbers(answer.as_bytes(), "number");
             assert_eq!(read.as_deref(), numbers, "{answer}");
         }
     }

@@ -3,7 +3,7 @@
 use crate::fixture::{Database, Event, new_options, scope, window_query};
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{
-    ColumnCompression, CountError, EventFilter, Part, RowCounter, RowForm,
+    ColumnCompression, CountError, EventFilter, RowCounter, RowForm, WindowPart,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -62,7 +62,7 @@ async fn answers(name: &str) -> Vec<EncodedRows> {
     for (query, filter, rows) in &queries {
         for form in FORMS {
             let window_query = window_query(&database.clickhouse, &scope, filter, query.as_ref());
-            let statement = window_query.statement(form, Part::WHOLE).unwrap();
+            let statement = window_query.statement(form, WindowPart::WHOLE).unwrap();
             let mut options = new_options(&statement);
             options.block_rows = 100;
             options.settings.push((
@@ -71,7 +71,7 @@ async fn answers(name: &str) -> Vec<EncodedRows> {
             ));
             let bytes = database.bytes_with(&statement.sql, &options).await.unwrap();
             let counted = database
-                .number(&window_query.count(Part::WHOLE).unwrap())
+                .number(&window_query.count(WindowPart::WHOLE).unwrap())
                 .await;
             assert_eq!(counted, *rows);
             answers.push(EncodedRows {

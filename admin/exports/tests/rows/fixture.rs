@@ -4,7 +4,7 @@ use millrace_catalog::{ExportModel, ProjectId, UtcTime};
 use millrace_clickhouse::{ClickHouse, QueryError, ReadOptions, Settings};
 use millrace_embedded::testing::{TestEngine, shared};
 use millrace_exports::query::ExportQuery;
-use millrace_exports::rows::{EventFilter, Part, RowForm, Statement, WindowQuery, options};
+use millrace_exports::rows::{EventFilter, RowForm, Statement, WindowPart, WindowQuery, options};
 use millrace_exports::window::{RunScope, Window, WindowBy};
 use millrace_rows::{EventRow, Micros, Table};
 use uuid::Uuid;
@@ -127,7 +127,7 @@ impl Database {
     /// Reads a part of the window of [`PROJECT`].
     pub async fn read(&self, query: Option<&ExportQuery>, form: RowForm) -> Vec<u8> {
         let statement = window_query(&self.clickhouse, &scope(), &EventFilter::default(), query)
-            .statement(form, Part::WHOLE)
+            .statement(form, WindowPart::WHOLE)
             .unwrap();
         let read = self.bytes(&statement).await;
         read.unwrap_or_else(|error| panic!("{}: {error}", statement.sql))

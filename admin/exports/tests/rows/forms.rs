@@ -5,7 +5,7 @@ use crate::fixture::{
 };
 use millrace_catalog::UtcTime;
 use millrace_exports::query::ExportQuery;
-use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowCounter, RowForm};
+use millrace_exports::rows::{ColumnCompression, EventFilter, RowCounter, RowForm, WindowPart};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -201,7 +201,7 @@ async fn rows_of_a_megabyte_are_read_within_the_limit_on_memory() {
         RowForm::Parquet(zstd),
         RowForm::Arrow(zstd),
     ] {
-        let statement = window_query.statement(form, Part::WHOLE).unwrap();
+        let statement = window_query.statement(form, WindowPart::WHOLE).unwrap();
         let options = new_options(&statement);
         assert!(options.memory_bytes_max <= 1 << 30);
         let mut stream = database.clickhouse.read(&statement.sql, &options).unwrap();

@@ -8,7 +8,7 @@ use crate::hostile_texts;
 use millrace_catalog::ProjectId;
 use millrace_clickhouse::QueryError;
 use millrace_exports::query::ExportQuery;
-use millrace_exports::rows::{EventFilter, Part, RowForm};
+use millrace_exports::rows::{EventFilter, RowForm, WindowPart};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::HashSet;
@@ -85,7 +85,7 @@ async fn answer(database: &Database, query: &ExportQuery) -> Result<Option<Vec<u
     };
     let scope = scope();
     let window_query = window_query(&database.clickhouse, &scope, &filter, Some(query));
-    let statement = match window_query.statement(RowForm::JsonLines, Part::WHOLE) {
+    let statement = match window_query.statement(RowForm::JsonLines, WindowPart::WHOLE) {
         Ok(statement) => statement,
         // The form does not support the query.
         Err(_) => return Ok(Some(Vec::new())),

@@ -3,7 +3,7 @@
 use crate::fixture::{Database, HOUR, PROJECT, START, new_options, scope, window_query};
 use millrace_catalog::{ExportModel, UtcTime};
 use millrace_exports::query::ExportQuery;
-use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm};
+use millrace_exports::rows::{ColumnCompression, EventFilter, RowForm, WindowPart};
 use millrace_exports::window::{RunScope, Window, WindowBy};
 use std::time::Duration;
 use uuid::Uuid;
@@ -54,7 +54,7 @@ async fn lines(
     scope: &RunScope,
     query: Option<&str>,
     form: RowForm,
-    part: Part,
+    part: WindowPart,
 ) -> Vec<String> {
     let filter = EventFilter::default();
     let query = query.map(|text| ExportQuery::parse(text).unwrap());
@@ -85,11 +85,18 @@ async fn changed_persons_have_a_row_for_each_id() {
         )
     };
     let expected = [line("one", 5), line("two", START + 9)];
-    let found = lines(&database, &persons(), None, RowForm::JsonLines, Part::WHOLE).await;
+    let found = lines(
+        &database,
+        &persons(),
+        None,
+        RowForm::JsonLines,
+        WindowPart::WHOLE,
+    )
+    .await;
     assert_eq!(found, expected);
     let mut cut = Vec::new();
     for index in 0..3 {
-        let part = Part { index, count: 3 };
+        let part = WindowPart { index, count: 3 };
         cut.extend(lines(&database, &persons(), None, RowForm::JsonLines, part).await);
     }
     cut.sort();
@@ -100,7 +107,7 @@ async fn changed_persons_have_a_row_for_each_id() {
         &persons(),
         None,
         RowForm::TableJsonLines,
-        Part::WHOLE,
+        WindowPart::WHOLE,
     )
     .await;
     let of_table = |id: &str, version: i64| {
@@ -121,7 +128,7 @@ async fn changed_persons_have_a_row_for_each_id() {
         },
         ..persons()
     };
-    let found = lines(&database, &before, None, RowForm::Csv, Part::WHOLE).await;
+    let found = lines(&database, &before, None, RowForm::Csv, WindowPart::WHOLE).await;
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[1].contains("three"), "{found:?}");
     let none = ColumnCompression::None;
@@ -130,7 +137,7 @@ async fn changed_persons_have_a_row_for_each_id() {
         &before,
         None,
         RowForm::Parquet(none),
-        Part::WHOLE,
+        WindowPart::WHOLE,
     )
     .await;
     assert!(found.concat().contains("three"));
@@ -145,7 +152,7 @@ async fn queries_see_persons_and_groups_of_their_project() {
             &scope(),
             Some(query),
             RowForm::JsonLines,
-            Part::WHOLE,
+            WindowPart::WHOLE,
         )
         .await
     };

@@ -3,9 +3,11 @@
 use crate::fixture::{Database, Event, HOUR, PROJECT, START, scope, window_query};
 use millrace_catalog::{ProjectId, UtcTime};
 use millrace_clickhouse::{ClickHouse, Settings};
-use millrace_embedded::testing::gateway_with_page;
+use millrace_embedded::testing::{gateway_repeating, gateway_with_page, shared};
 use millrace_exports::query::ExportQuery;
-use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm, WindowSearchError};
+use millrace_exports::rows::{
+    ColumnCompression, EventFilter, RowForm, WindowPart, WindowSearchError,
+};
 use millrace_exports::window::{Window, WindowBy};
 use millrace_exports::{ExportErrorKind, ExportInterval};
 use std::collections::BTreeSet;
@@ -43,7 +45,7 @@ async fn names(database: &Database, window: Window, filter: &EventFilter) -> BTr
     scope.window = window;
     let window_query = window_query(&database.clickhouse, &scope, filter, None);
     let statement = window_query
-        .statement(RowForm::JsonLines, Part::WHOLE)
+        .statement(RowForm::JsonLines, WindowPart::WHOLE)
         .unwrap();
     let bytes = database.bytes(&statement).await.unwrap();
     let lines = bytes
@@ -56,7 +58,7 @@ async fn names(database: &Database, window: Window, filter: &EventFilter) -> BTr
         })
         .collect();
     let counted = database
-        .number(&window_query.count(Part::WHOLE).unwrap())
+        .number(&window_query.count(WindowPart::WHOLE).unwrap())
         .await;
     assert_eq!(counted, names.len() as u64);
     names
@@ -133,6 +135,36 @@ async fn an_answer_that_is_not_clickhouses_is_not_taken_for_no_windows() {
             );
             assert!(waits, "{page}: {failed}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_to_an_earlier_search_is_not_taken_for_no_windows() {
+    let database = Database::make("stale_windows").await;
+    let (scope, filter) = (scope(), EventFilter::default());
+    let hour: ExportInterval = "hour".parse().unwrap();
+    let behind_cache = || {
+        let engine = shared();
+        let url = gateway_repeating(&engine.url, "AS number");
+        let mut settings = Settings::new(url, &engine.user, &engine.password);
+        settings.database.clone_from(&database.name);
+        ClickHouse::new(&settings)
+    };
+    let (searched, counted) = (behind_cache(), behind_cache());
+    let searches = window_query(&searched, &scope, &filter, None);
+    let counts = window_query(&counted, &scope, &filter, None);
+    let found = searches.first_windows(hour, 100, WORK_MAX).await;
+    assert!(found.unwrap().is_empty());
+    assert_eq!(counts.count_windows(hour, WORK_MAX).await.unwrap(), 0);
+    database.store(&[Event::nth(0)]);
+    let found = searches.first_windows(hour, 100, WORK_MAX).await;
+    let counted = counts.count_windows(hour, WORK_MAX).await;
+    for failed in [found.unwrap_err(), counted.unwrap_err()] {
+        let waits = matches!(
+            &failed,
+            WindowSearchError::Rows(error) if error.kind == ExportErrorKind::Waiting
+        );
+        assert!(waits, "{failed}");
     }
 }
 
@@ -258,12 +290,12 @@ async fn parts_have_each_row_once() {
     for query in [None, Some(&query)] {
         let window_query = window_query(&database.clickhouse, &scope, &filter, query);
         let whole = window_query
-            .statement(RowForm::JsonLines, Part::WHOLE)
+            .statement(RowForm::JsonLines, WindowPart::WHOLE)
             .unwrap();
         let whole = crate::fixture::sorted_lines(&database.bytes(&whole).await.unwrap());
         let mut together = Vec::new();
         for index in 0..7 {
-            let part = Part { index, count: 7 };
+            let part = WindowPart { index, count: 7 };
             let statement = window_query.statement(RowForm::JsonLines, part).unwrap();
             let bytes = database.bytes(&statement).await.unwrap();
             let lines = crate::fixture::sorted_lines(&bytes);
@@ -302,7 +334,7 @@ fn unsupported_forms_and_queries_without_parts_are_refused_with_a_reason() {
     let clickhouse = ClickHouse::new(&settings);
     let (scope, filter) = (scope(), EventFilter::default());
     let parse = |text: &str| ExportQuery::parse(text).unwrap();
-    let half = Part { index: 1, count: 2 };
+    let half = WindowPart { index: 1, count: 2 };
     let table = [
         (
             Some("SELECT count() FROM events"),
@@ -330,7 +362,7 @@ fn unsupported_forms_and_queries_without_parts_are_refused_with_a_reason() {
         ),
         (
             None,
-            Part::WHOLE,
+            WindowPart::WHOLE,
             RowForm::Arrow(ColumnCompression::Brotli),
             "zstd",
         ),

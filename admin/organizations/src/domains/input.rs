@@ -3,8 +3,8 @@
 //! The API sends names in their normal form (punycode, lower case, no dot at the end), and
 //! certificates that it parsed.
 
+use crate::names::{checked_name, checked_text};
 use millrace_catalog::entities::organization_domains as domains;
-use millrace_catalog::names::{checked_name, checked_text};
 use millrace_catalog::text::LINES;
 use millrace_catalog::{ChangeError, Patch};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

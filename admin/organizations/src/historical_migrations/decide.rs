@@ -1,8 +1,8 @@
 //! Approving, rejecting and finishing migrations.
 
 use super::{HistoricalMigrations, audit_change, check_positive, of_organization, state_name};
+use crate::names::must_be_plain;
 use millrace_catalog::entities::historical_migrations::{self as migrations, MigrationState};
-use millrace_catalog::names::must_be_plain;
 use millrace_catalog::transaction::{Abort, lock_organization, locked, must_act_as};
 use millrace_catalog::{Activity, Actor, ChangeError, Level};
 use sea_orm::prelude::Uuid;

@@ -1,9 +1,9 @@
 //! Approvals that the operator makes without a request.
 
 use super::{HistoricalDecision, HistoricalMigrations, check_positive};
+use crate::names::must_be_plain;
 use millrace_catalog::entities::historical_migrations::{self as migrations, MigrationState};
 use millrace_catalog::entities::projects;
-use millrace_catalog::names::must_be_plain;
 use millrace_catalog::transaction::{Abort, lock_organization, locked};
 use millrace_catalog::{Actor, ChangeError};
 use millrace_rows::ProjectId;

@@ -20,11 +20,11 @@ mod grant;
 pub use decide::HistoricalDecision;
 pub use grant::HistoricalGrant;
 
-use millrace_catalog::default_project::project_or_default;
+use crate::default_project::project_or_default;
+use crate::names::checked_name;
 use millrace_catalog::entities::historical_migrations::{self as migrations, MigrationState};
 use millrace_catalog::features::HISTORICAL_MIGRATIONS;
 use millrace_catalog::limits::{HISTORICAL_MIGRATIONS_MAX, must_have_fewer};
-use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::{Abort, lock_organization, must_act_as};
 use millrace_catalog::{
     Activity, ActivityScope, Actor, AuditChange, Catalog, CatalogError, ChangeError, Level, Page,

@@ -175,7 +175,7 @@ async fn claim(
         .exec(within)
         .await?;
     retention::sweep(within, now).await?;
-    if let Some(full) = response_bytes::full(within, owners, now).await? {
+    if let Some(full) = response_bytes::find_full(within, owners, now).await? {
         let had = keys::Entity::find_by_id(id.to_owned()).one(within).await?;
         return Ok(match had {
             Some(had) => known(Some(had), request_hash),

@@ -1,7 +1,7 @@
 //! Bytes of stored responses, which are bounded for a user and for an organization.
 //!
 //! They are counted by the hour in which they were stored, in the transaction that stores, and an
-//! hour counts until all of its responses may be forgotten. So a claim reads some rows however many
+//! hour counts until all of its responses have expired. So a claim reads some rows however many
 //! responses there are, and nothing is subtracted when responses are swept, which would lock the
 //! counts of several holders in any order.
 //!
@@ -40,15 +40,15 @@ pub struct ResponseOwners {
 /// Refusal to store more responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponsesFull {
-    /// True if those of an organization's users together are the most allowed; false for those of
-    /// the user.
+    /// True if the organization is at its limit, false if the user is.
     pub is_of_organization: bool,
     /// Bytes allowed.
     pub bytes_max: u64,
-    /// Time until enough of them are forgotten.
+    /// Time until enough of them have expired.
     pub wait: Duration,
 }
 
+/// User or organization with a limit, by the name under which its bytes are counted.
 struct Holder {
     name: String,
     bytes_max: u64,
@@ -72,9 +72,10 @@ impl ResponseOwners {
     }
 }
 
-/// Looks for an owner with the most bytes. Other users of the organization cannot keep out a user
-/// who has less than what is reserved for each.
-pub(super) async fn full(
+/// Finds an owner whose responses reach its limit; `None` if one more can be stored.
+/// Other users of the organization cannot keep out a user who has less than what is reserved for
+/// each.
+pub(super) async fn find_full(
     within: &DatabaseTransaction,
     owners: ResponseOwners,
     now: UtcTime,
@@ -117,8 +118,8 @@ fn bytes(hours: &[counts::Model]) -> u64 {
     hours.iter().map(|hour| hour.bytes.unsigned_abs()).sum()
 }
 
-/// Time until so many hours count no more that there are fewer bytes than allowed; `None`: there
-/// are fewer now.
+/// Time until enough hours have expired for the bytes to be fewer than allowed; `None` if they are
+/// fewer now.
 fn wait(hours: &[counts::Model], bytes_max: u64, now: UtcTime) -> Option<Duration> {
     let (mut left, mut wait) = (bytes(hours), None);
     for hour in hours {

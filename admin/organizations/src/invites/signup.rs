@@ -1,14 +1,14 @@
-//! Accepting an invite, with a new account or with an existing one.
+//! Acceptance of an invite, with a new account or with an existing one.
 
 use super::{InviteToken, Invites};
 use crate::members::{Member, joined, member_audit};
+use crate::names::checked_text;
 use crate::organizations::insert_membership;
 use crate::personal_keys::{Caller, CreatedPersonalKey, KeyConstraints, PersonalKeys};
 use crate::users::{NewUser, insert_user};
 use millrace_catalog::cleanup::mark_used;
 use millrace_catalog::entities::{organization_invites as invites, organizations, users};
 use millrace_catalog::limits::{MEMBERS_MAX, must_have_fewer};
-use millrace_catalog::names::checked_text;
 use millrace_catalog::transaction::{Abort, lock_organization};
 use millrace_catalog::{Activity, Actor, CatalogError, ChangeError, Scopes, is_duplicate};
 use sea_orm::{
@@ -81,16 +81,16 @@ impl Invites<'_> {
         let last_name = checked_text("last_name", last_name, NAME_CHARS_MAX)?;
         let transaction = self.0.begin().await?;
         let joined = async {
-            let accepting = self.accepting(&transaction, token).await?;
+            let accepted = self.acceptable_invite(&transaction, token).await?;
             let new = NewUser {
-                email: accepting.invite.email_key.clone(),
+                email: accepted.invite.email_key.clone(),
                 first_name,
                 last_name,
             };
-            let proved = proves_address(&accepting.invite);
+            let proved = proves_address(&accepted.invite);
             let user = self.add_account(&transaction, new, proved).await?;
             let actor = Actor::user(&user, None);
-            let mut joined = self.join(&transaction, &actor, accepting, user).await?;
+            let mut joined = self.join(&transaction, &actor, accepted, user).await?;
             let constraints = KeyConstraints {
                 label: KEY_LABEL.to_owned(),
                 scopes: Scopes::all(),
@@ -121,29 +121,29 @@ impl Invites<'_> {
         }
         let transaction = self.0.begin().await?;
         let joined = async {
-            let accepting = self.accepting(&transaction, token).await?;
+            let accepted = self.acceptable_invite(&transaction, token).await?;
             let user = caller.user.clone();
-            if accepting.invite.email_key != user.email {
+            if accepted.invite.email_key != user.email {
                 let detail = "This invite is for another address.";
                 return Err(ChangeError::invalid(None, "invalid_recipient", detail).into());
             }
             let actor = caller.actor();
-            let user = match proves_address(&accepting.invite) {
+            let user = match proves_address(&accepted.invite) {
                 true => self.address_proved(&transaction, user).await?,
                 false => user,
             };
-            self.join(&transaction, &actor, accepting, user).await
+            self.join(&transaction, &actor, accepted, user).await
         };
         let joined = joined.await;
         self.0.finish(transaction, joined).await
     }
 
     /// Locks the organization of a token's invite, and refuses an expired one.
-    async fn accepting(
+    async fn acceptable_invite(
         self,
         within: &DatabaseTransaction,
         token: &str,
-    ) -> Result<Accepting, Abort> {
+    ) -> Result<AcceptableInvite, Abort> {
         let missing = || ChangeError::not_found("invite", &"...");
         let seen = find_by_token(within, token).await?.ok_or_else(missing)?;
         let organization = lock_organization(within, seen.organization_id).await?;
@@ -153,7 +153,7 @@ impl Invites<'_> {
             let detail = "This invite has expired; ask for another one.";
             return Err(ChangeError::invalid(None, "expired", detail).into());
         }
-        Ok(Accepting {
+        Ok(AcceptableInvite {
             organization,
             invite,
         })
@@ -205,13 +205,13 @@ impl Invites<'_> {
         self,
         within: &DatabaseTransaction,
         actor: &Actor,
-        accepting: Accepting,
+        accepted: AcceptableInvite,
         user: users::Model,
     ) -> Result<Joined, Abort> {
-        let Accepting {
+        let AcceptableInvite {
             organization,
             invite,
-        } = accepting;
+        } = accepted;
         let (id, now) = (organization.id, self.0.now());
         let had = joined(id).filter(users::Column::Id.eq(user.id));
         if had.one(within).await?.is_some() {
@@ -235,7 +235,8 @@ impl Invites<'_> {
     }
 }
 
-struct Accepting {
+/// Invite that may be accepted, and its organization, which is locked.
+struct AcceptableInvite {
     organization: organizations::Model,
     invite: invites::Model,
 }

@@ -1,11 +1,11 @@
 //! Validation of new invites.
 
+use crate::names::checked_text;
 use millrace_catalog::email::Email;
 use millrace_catalog::entities::organization_invites::{ProjectAccess, ProjectAccesses};
 use millrace_catalog::entities::{
     organization_invites as invites, organization_memberships as memberships, projects, users,
 };
-use millrace_catalog::names::checked_text;
 use millrace_catalog::transaction::Abort;
 use millrace_catalog::{ChangeError, Level, Violation};
 use sea_orm::prelude::Uuid;

@@ -59,7 +59,7 @@ impl Members<'_> {
                 let email = Email::key_of(email);
                 let query = joined(organization_id).filter(users::Column::Email.eq(email));
                 let found = query.all(self.0.reader()).await?;
-                return Ok(Page::of(both(found), page));
+                return Ok(Page::of(joined_members(found), page));
             }
             let count = member_count(self.0.reader(), organization_id).await?;
             let in_order = memberships::Entity::find()
@@ -157,7 +157,7 @@ pub(crate) async fn find_member<C: ConnectionTrait>(
     user_uuid: Uuid,
 ) -> Result<Option<Member>, DbErr> {
     let query = joined(organization_id).filter(users::Column::Uuid.eq(user_uuid));
-    Ok(both(query.all(db).await?).pop())
+    Ok(joined_members(query.all(db).await?).pop())
 }
 
 /// Query for the memberships of an organization, with their users.
@@ -177,7 +177,8 @@ fn user_of_membership() -> RelationDef {
         .into()
 }
 
-fn both(rows: Vec<(memberships::Model, Option<users::Model>)>) -> Vec<Member> {
+/// Members of a join; a membership without its user is left out.
+fn joined_members(rows: Vec<(memberships::Model, Option<users::Model>)>) -> Vec<Member> {
     let members = rows.into_iter().filter_map(|(membership, user)| {
         let user = user?;
         Some(Member { membership, user })

@@ -1,7 +1,7 @@
 //! Input for organizations: what is sent to create one and to change one.
 
+use crate::names::checked_name;
 use millrace_catalog::entities::organizations;
-use millrace_catalog::names::checked_name;
 use millrace_catalog::{ChangeError, Patch};
 use schemars::JsonSchema;
 use serde::Deserialize;

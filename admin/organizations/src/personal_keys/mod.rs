@@ -27,11 +27,11 @@ pub use handle::PersonalKeys;
 pub use input::{NewOwnKey, OwnKeyChange};
 pub use operator::NewPersonalKey;
 
+use crate::names::checked_name;
 use millrace_catalog::cleanup::{in_force, mark_used};
 use millrace_catalog::entities::personal_api_keys::{self as keys, OrganizationIds};
 use millrace_catalog::key::PersonalKey;
 use millrace_catalog::limits::{ENDED_KEYS_PER_USER_MAX, KEYS_PER_USER_MAX};
-use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::Abort;
 use millrace_catalog::{Activity, ActivityScope, Actor, AuditChange, ChangeError, Scopes, UtcTime};
 use sea_orm::prelude::Uuid;

@@ -25,7 +25,7 @@ pub struct PluginWriter<'a> {
 impl PluginWriter<'_> {
     /// Writer for all families: a change may take a plugin out of the family in which it was
     /// changed, and the plugin is returned all the same.
-    pub(super) fn anywhere(self) -> Self {
+    pub(super) fn for_all_families(self) -> Self {
         Self {
             family: PluginFamily::Plugins,
             ..self

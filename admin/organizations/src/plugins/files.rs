@@ -171,14 +171,14 @@ pub(super) fn check_file(name: &str, text: &str) -> Result<(), ChangeError> {
     let chars = name.chars().count();
     if !(1..=FILENAME_CHARS_MAX).contains(&chars) {
         let detail = format!("a file needs a name of 1 to {FILENAME_CHARS_MAX} characters");
-        return Err(blame(name, "invalid_input", detail));
+        return Err(field_error(name, "invalid_input", detail));
     }
     if let Err(detail) = check_path(name) {
-        return Err(blame(name, "invalid_input", detail));
+        return Err(field_error(name, "invalid_input", detail));
     }
     if text.contains('\0') {
         let detail = "a file may not hold null characters".to_owned();
-        return Err(blame(name, "invalid_input", detail));
+        return Err(field_error(name, "invalid_input", detail));
     }
     Ok(())
 }
@@ -216,8 +216,8 @@ fn check_path(name: &str) -> Result<(), String> {
     }
 }
 
-/// Error that blames a field or a file.
-pub(super) fn blame(field: &str, code: &'static str, detail: String) -> ChangeError {
+/// Error of a field or of a file.
+pub(super) fn field_error(field: &str, code: &'static str, detail: String) -> ChangeError {
     ChangeError::Invalid(Box::new(Violation {
         field: Some(field.to_owned()),
         code,
@@ -225,12 +225,12 @@ pub(super) fn blame(field: &str, code: &'static str, detail: String) -> ChangeEr
     }))
 }
 
-/// Moves the blame of an error to `field`, with `what` in front of its detail.
-pub(super) fn blame_instead(field: &str, what: &str, error: ChangeError) -> ChangeError {
+/// Moves an error to `field`, with `what` in front of its detail.
+pub(super) fn field_error_from(field: &str, what: &str, error: ChangeError) -> ChangeError {
     match error.violation() {
         Some(violation) => {
             let detail = format!("{what}: {}", violation.detail);
-            blame(field, violation.code, detail)
+            field_error(field, violation.code, detail)
         }
         None => error,
     }

@@ -4,7 +4,7 @@ use super::access::{PluginWriter, changeable, found, found_for_change, must_have
 use super::family::set_capabilities;
 use super::fields::{PluginFields, PluginRelease, check_text};
 use super::files::{
-    PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, blame_instead, bytes_of, check_file, differing,
+    PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, bytes_of, check_file, differing, field_error_from,
     read, write,
 };
 use super::{PluginView, Plugins};
@@ -14,12 +14,12 @@ use millrace_catalog::{ChangeError, Level, Patch, StoredJson};
 use sea_orm::prelude::Json;
 
 /// Release whose source was parsed.
-pub(super) struct Installed {
+pub(super) struct ParsedRelease {
     release: PluginRelease,
     capabilities: Option<Json>,
 }
 
-impl Installed {
+impl ParsedRelease {
     /// Sets the release's fields of a plugin.
     pub(super) fn apply(&self, plugin: &mut plugins::Model) {
         let release = &self.release;
@@ -66,12 +66,12 @@ fn check(release: &PluginRelease) -> Result<(), ChangeError> {
 }
 
 impl Plugins<'_> {
-    /// Validates and parses a release; errors blame the address.
+    /// Validates and parses a release; errors name the address.
     pub(super) async fn prepare(
         self,
         writer: PluginWriter<'_>,
         release: Option<PluginRelease>,
-    ) -> Result<Option<Installed>, ChangeError> {
+    ) -> Result<Option<ParsedRelease>, ChangeError> {
         let Some(release) = release else {
             return Ok(None);
         };
@@ -82,8 +82,8 @@ impl Plugins<'_> {
         };
         let capabilities = checked
             .await
-            .map_err(|error| blame_instead("url", "what the catalogue has there", error))?;
-        Ok(Some(Installed {
+            .map_err(|error| field_error_from("url", "what the catalogue has there", error))?;
+        Ok(Some(ParsedRelease {
             release,
             capabilities,
         }))
@@ -121,7 +121,7 @@ impl Plugins<'_> {
             must_have_feature_of(&transaction, &after).await?;
             self.save(&transaction, writer, &before, after, touched)
                 .await?;
-            found(&transaction, writer.anywhere(), id).await
+            found(&transaction, writer.for_all_families(), id).await
         };
         let upgraded = upgraded.await;
         self.catalog.finish(transaction, upgraded).await

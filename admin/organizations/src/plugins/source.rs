@@ -6,8 +6,8 @@ use super::capabilities::{MANIFEST, SourceParseError, main_file};
 use super::family::set_capabilities;
 use super::fields::{PluginFields, fits};
 use super::files::{
-    ChangedFile, FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles, blame,
-    blame_instead, bytes_of, check_file, differing, read, source_bytes, write,
+    ChangedFile, FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles, bytes_of,
+    check_file, differing, field_error, field_error_from, read, source_bytes, write,
 };
 use millrace_catalog::ChangeError;
 use millrace_catalog::bounded_json::{self, JsonError};
@@ -74,7 +74,7 @@ impl Plugins<'_> {
         let (files, touched) = (revision.new, revision.touched);
         write(within, id, &files, &touched, self.catalog.now()).await?;
         self.save(within, writer, &before, after, touched).await?;
-        let view = found(within, writer.anywhere(), id).await?;
+        let view = found(within, writer.for_all_families(), id).await?;
         Ok(Some(PluginFiles { view, files }))
     }
 
@@ -127,14 +127,16 @@ impl Plugins<'_> {
                     "{error}; make the file smaller, or bundle it another way (formatted code is \
                      easier to read than what a minifier leaves)"
                 );
-                blame(name, "invalid_input", detail)
+                field_error(name, "invalid_input", detail)
             }
-            SourceParseError::Mistake { .. } => blame(name, "invalid_input", error.to_string()),
+            SourceParseError::Mistake { .. } => {
+                field_error(name, "invalid_input", error.to_string())
+            }
             SourceParseError::Unavailable(_) => ChangeError::Unavailable(error.to_string()),
         })?;
         let capabilities = json!(capabilities);
         let fit = fits("capabilities", &capabilities);
-        fit.map_err(|error| blame_instead(name, "what this can do", error))?;
+        fit.map_err(|error| field_error_from(name, "what this can do", error))?;
         Ok(Some(capabilities))
     }
 }
@@ -217,7 +219,7 @@ fn merged(
         let detail = format!(
             "all files of a plugin may have at most {PLUGIN_SOURCE_BYTES_MAX} bytes as JSON"
         );
-        return Err(blame(largest, "max_length", detail));
+        return Err(field_error(largest, "max_length", detail));
     }
     files.sort_unstable();
     Ok(files)
@@ -240,7 +242,7 @@ fn manifest_fields(
                 JsonError::TooManyValues(_) => format!("{MANIFEST} is too complex: {error}"),
                 JsonError::Malformed(_) => format!("{MANIFEST} is not JSON: {error}"),
             };
-            blame(MANIFEST, "invalid_input", detail)
+            field_error(MANIFEST, "invalid_input", detail)
         })?;
     let name = manifest.get("name").and_then(Value::as_str);
     let schema = manifest.get("config").filter(|schema| !schema.is_null());
@@ -250,6 +252,6 @@ fn manifest_fields(
         ..PluginFields::default()
     };
     let checked = fields.check();
-    checked.map_err(|error| blame_instead(MANIFEST, MANIFEST, error))?;
+    checked.map_err(|error| field_error_from(MANIFEST, MANIFEST, error))?;
     Ok(fields)
 }

@@ -8,7 +8,7 @@ use super::audit::{audit_change, differences, type_name};
 use super::family::set_capabilities;
 use super::fields::{NewPlugin, PluginFields, fit_together};
 use super::files::{self, ChangedFile};
-use super::release::Installed;
+use super::release::ParsedRelease;
 use super::shared::{mark_withdrawn, must_be_used_by_owner_only, must_not_be_global};
 use super::source_url::{check_url, without_secrets};
 use super::{PluginView, Plugins};
@@ -79,7 +79,7 @@ impl Plugins<'_> {
             self.catalog
                 .record(&transaction, writer.actor, audit)
                 .await?;
-            found(&transaction, writer.anywhere(), plugin.id).await
+            found(&transaction, writer.for_all_families(), plugin.id).await
         };
         let made = made.await;
         self.catalog.finish(transaction, made).await
@@ -111,7 +111,7 @@ impl Plugins<'_> {
             }
             self.save(&transaction, writer, &before, after, Vec::new())
                 .await?;
-            found(&transaction, writer.anywhere(), id).await
+            found(&transaction, writer.for_all_families(), id).await
         };
         let changed = changed.await;
         self.catalog.finish(transaction, changed).await
@@ -148,7 +148,7 @@ impl Plugins<'_> {
         writer: PluginWriter<'_>,
         fields: PluginFields,
         url: Option<String>,
-        installed: Option<&Installed>,
+        installed: Option<&ParsedRelease>,
     ) -> plugins::Model {
         let now = self.catalog.now();
         let mut plugin = plugins::Model {

@@ -1,9 +1,9 @@
 //! Input for projects: what is sent to create one and to change one.
 
 use super::keys::checked_key;
+use crate::names::checked_name;
 use jiff::tz::TimeZone;
 use millrace_catalog::entities::projects;
-use millrace_catalog::names::checked_name;
 use millrace_catalog::{ChangeError, Patch};
 use schemars::JsonSchema;
 use serde::Deserialize;

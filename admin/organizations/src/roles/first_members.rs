@@ -39,11 +39,11 @@ pub(super) fn fitting(counts: impl IntoIterator<Item = u64>) -> usize {
 /// Query for the ids of the roles' first memberships; `None` without roles.
 pub(super) fn of_roles(role_ids: &[Uuid]) -> Option<SelectStatement> {
     let chunks = role_ids.chunks(UNITED_MAX);
-    let some = chunks.filter_map(|chunk| Some(all_of(united(chunk.iter().map(of_role))?)));
+    let some = chunks.filter_map(|chunk| Some(all_of(union_all(chunk.iter().map(of_role))?)));
     let mut first = Query::select();
     first
         .column(Column::Id)
-        .from_subquery(united(some)?, "first");
+        .from_subquery(union_all(some)?, "first");
     Some(first)
 }
 
@@ -66,7 +66,8 @@ fn all_of(part: SelectStatement) -> SelectStatement {
     all
 }
 
-fn united(mut parts: impl Iterator<Item = SelectStatement>) -> Option<SelectStatement> {
+/// UNION ALL of the parts; `None` without one.
+fn union_all(mut parts: impl Iterator<Item = SelectStatement>) -> Option<SelectStatement> {
     let mut first = parts.next()?;
     first.unions(parts.map(|part| (UnionType::All, part)));
     Some(first)

@@ -3,10 +3,10 @@
 use super::lookup::role_audit;
 use super::members::{role_to_change, role_to_end};
 use super::{RoleView, Roles, find_view};
+use crate::names::checked_name;
 use millrace_catalog::entities::roles::{self, FlagsAccess};
 use millrace_catalog::features::ROLE_BASED_ACCESS;
 use millrace_catalog::limits::{ROLES_MAX, must_have_fewer};
-use millrace_catalog::names::checked_name;
 use millrace_catalog::transaction::{Abort, lock_organization, must_act_as};
 use millrace_catalog::{Activity, Actor, ChangeError, Level, Patch, is_duplicate};
 use schemars::JsonSchema;

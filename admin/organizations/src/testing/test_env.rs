@@ -33,7 +33,7 @@ pub struct TestEnv {
     pub clock: TestClock,
     /// The organization.
     pub organization: Uuid,
-    /// Its owner.
+    /// Owner of the organization.
     pub ann: User,
     /// Ann as an actor.
     pub owner: Actor,
@@ -154,7 +154,7 @@ pub fn actor(user: &User) -> Actor {
 /// # Panics
 ///
 /// Nothing was refused, or the database failed.
-pub fn blame<T: std::fmt::Debug>(
+pub fn violation<T: std::fmt::Debug>(
     refused: Result<T, ChangeError>,
 ) -> (&'static str, Option<String>) {
     let error = refused.unwrap_err();
@@ -169,7 +169,7 @@ pub fn blame<T: std::fmt::Debug>(
     }
 }
 
-/// Refusal that blames a field.
+/// Refusal that names a field.
 #[must_use]
 pub fn field(code: &'static str, name: &str) -> (&'static str, Option<String>) {
     (code, Some(name.to_owned()))

@@ -4,7 +4,7 @@ use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{
     Activity, ActivityScope, Actor, ChangeError, Domain, Level, PageRequest, Patch, UtcTime,
 };
-use millrace_organizations::testing::test_env::{FIRST, START, TestEnv, actor, blame, field};
+use millrace_organizations::testing::test_env::{FIRST, START, TestEnv, actor, field, violation};
 use millrace_organizations::{DomainChange, Domains, NewDomain, Organizations};
 use uuid::Uuid;
 
@@ -130,7 +130,7 @@ async fn malformed_domains_are_refused(database: TestDatabase) {
     ];
     for (new, expected) in table {
         let made = Domains::new(&env.catalog).create(&env.owner, env.organization, new);
-        assert_eq!(blame(made.await), expected);
+        assert_eq!(violation(made.await), expected);
     }
 }
 
@@ -139,23 +139,26 @@ async fn a_domain_is_proved_once_and_by_one_organization(database: TestDatabase)
     let (here, there) = (env.organization, other_organization(&env).await);
     let unique = || field("unique", "domain");
     let ours = claim(&env, here, "acme.example").await.unwrap();
-    assert_eq!(blame(claim(&env, here, "acme.example").await), unique());
+    assert_eq!(violation(claim(&env, here, "acme.example").await), unique());
     let theirs = claim(&env, there, "acme.example").await.unwrap();
     let another = claim(&env, there, "another.example").await.unwrap();
     let taken = change(&env, &another, renamed("acme.example")).await;
-    assert_eq!(blame(taken), unique());
+    assert_eq!(violation(taken), unique());
 
     env.clock.set(millrace_rows::Micros(START.0 + 5));
     let proved = verify(&env, &ours).await.unwrap();
     assert_eq!(proved.verified_at, Some(UtcTime(START.0 + 5)));
-    assert_eq!(blame(verify(&env, &ours).await), ("already_verified", None));
+    assert_eq!(
+        violation(verify(&env, &ours).await),
+        ("already_verified", None)
+    );
     let system = Actor::system();
     let again = Domains::new(&env.catalog).verify(&system, here, ours.id, &ours.domain);
-    assert_eq!(blame(again.await), ("already_verified", None));
+    assert_eq!(violation(again.await), ("already_verified", None));
 
-    assert_eq!(blame(verify(&env, &theirs).await), unique());
+    assert_eq!(violation(verify(&env, &theirs).await), unique());
     let late = Domains::new(&env.catalog).verify(&system, there, theirs.id, &theirs.domain);
-    assert_eq!(blame(late.await), unique());
+    assert_eq!(violation(late.await), unique());
     let kept = Domains::new(&env.catalog)
         .get(there, theirs.id)
         .await
@@ -163,12 +166,12 @@ async fn a_domain_is_proved_once_and_by_one_organization(database: TestDatabase)
         .unwrap();
     assert!(!kept.is_verified());
     let taken = change(&env, &another, renamed("acme.example")).await;
-    assert_eq!(blame(taken), unique());
+    assert_eq!(violation(taken), unique());
     let third = Organizations::new(&env.catalog)
         .create(&env.owner, "Third", None)
         .await;
     let claimed = claim(&env, third.unwrap().id, "acme.example").await;
-    assert_eq!(blame(claimed), unique());
+    assert_eq!(violation(claimed), unique());
 
     let deleted = Domains::new(&env.catalog).delete(&env.owner, here, ours.id);
     deleted.await.unwrap();
@@ -202,7 +205,7 @@ async fn only_one_of_parallel_proofs_wins(database: TestDatabase) {
     for proof in proofs {
         match proof.await.unwrap() {
             Ok(_) => won += 1,
-            refused => assert_eq!(blame(refused), field("unique", "domain")),
+            refused => assert_eq!(violation(refused), field("unique", "domain")),
         }
     }
     assert_eq!(won, 1);
@@ -234,7 +237,7 @@ async fn login_rules_wait_for_the_proof(database: TestDatabase) {
     for (wanted, blamed) in early {
         let changed = change(&env, &claim, wanted).await;
         match blamed {
-            Some(name) => assert_eq!(blame(changed), field("verification_required", name)),
+            Some(name) => assert_eq!(violation(changed), field("verification_required", name)),
             None => assert_eq!(changed.unwrap(), claim),
         }
     }
@@ -256,7 +259,7 @@ async fn login_rules_wait_for_the_proof(database: TestDatabase) {
         assert_eq!(changed.sso_enforcement, sso);
     }
     let bogus = change(&env, &claim, enforced("facebook")).await;
-    assert_eq!(blame(bogus), field("invalid_choice", "sso_enforcement"));
+    assert_eq!(violation(bogus), field("invalid_choice", "sso_enforcement"));
     let changed = change(&env, &claim, jit(true)).await.unwrap();
     assert!(changed.jit_provisioning_enabled);
 }
@@ -268,7 +271,7 @@ async fn a_verified_domain_cannot_be_renamed(database: TestDatabase) {
     assert_eq!(claim.domain, "b.example");
     let proved = verify(&env, &claim).await.unwrap();
     let refused = change(&env, &proved, renamed("c.example")).await;
-    assert_eq!(blame(refused), field("invalid_input", "domain"));
+    assert_eq!(violation(refused), field("invalid_input", "domain"));
     let same = change(&env, &proved, renamed("b.example")).await;
     assert_eq!(same.unwrap(), proved);
 }
@@ -325,13 +328,13 @@ async fn administrators_change_domains_and_members_do_not(database: TestDatabase
         let by = actor(&user);
         let forbidden = ("permission_denied", None);
         let made = Domains::new(catalog).create(&by, here, NewDomain::named("b.example"));
-        assert_eq!(blame(made.await), forbidden, "{name}");
+        assert_eq!(violation(made.await), forbidden, "{name}");
         let changed = Domains::new(catalog).update(&by, here, claimed.id, renamed("b.example"));
-        assert_eq!(blame(changed.await), forbidden, "{name}");
+        assert_eq!(violation(changed.await), forbidden, "{name}");
         let proved = Domains::new(catalog).verify(&by, here, claimed.id, "acme.example");
-        assert_eq!(blame(proved.await), forbidden, "{name}");
+        assert_eq!(violation(proved.await), forbidden, "{name}");
         let deleted = Domains::new(catalog).delete(&by, here, claimed.id);
-        assert_eq!(blame(deleted.await), forbidden, "{name}");
+        assert_eq!(violation(deleted.await), forbidden, "{name}");
     }
     catalog
         .add_member(here, stranger.id, Level::Administrator)
@@ -353,15 +356,15 @@ async fn domains_are_hidden_from_other_organizations(database: TestDatabase) {
         None
     );
     assert_eq!(
-        blame(Domains::new(catalog).get_unproved(there, ours.id).await),
+        violation(Domains::new(catalog).get_unproved(there, ours.id).await),
         missing
     );
     let changed = Domains::new(catalog).update(owner, there, ours.id, jit(false));
-    assert_eq!(blame(changed.await), missing);
+    assert_eq!(violation(changed.await), missing);
     let proved = Domains::new(catalog).verify(owner, there, ours.id, &ours.domain);
-    assert_eq!(blame(proved.await), missing);
+    assert_eq!(violation(proved.await), missing);
     assert_eq!(
-        blame(Domains::new(catalog).delete(owner, there, ours.id).await),
+        violation(Domains::new(catalog).delete(owner, there, ours.id).await),
         missing
     );
     assert_eq!(

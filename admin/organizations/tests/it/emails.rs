@@ -2,7 +2,7 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, ChangeError};
-use millrace_organizations::testing::test_env::{TestEnv, blame, field};
+use millrace_organizations::testing::test_env::{TestEnv, field, violation};
 use millrace_organizations::{Invites, NewInvite, NewUser, Organizations, Users};
 
 on_both!(
@@ -78,7 +78,7 @@ async fn an_invite_is_mailed_to_the_normal_form_of_its_address(database: TestDat
     let refused = Invites::new(&env.catalog)
         .create(&env.owner, env.organization, bad)
         .await;
-    assert_eq!(blame(refused), field("invalid_input", "target_email"));
+    assert_eq!(violation(refused), field("invalid_input", "target_email"));
 }
 
 async fn addresses_from_older_schemas_are_normalised(database: TestDatabase) {

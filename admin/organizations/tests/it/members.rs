@@ -7,7 +7,7 @@ use millrace_catalog::{
     Activity, ActivityScope, Actor, Catalog, ChangeError, Level, PageRequest, User,
 };
 use millrace_organizations::Members;
-use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, blame};
+use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, violation};
 use uuid::Uuid;
 
 on_both!(
@@ -142,7 +142,7 @@ async fn levels_change_by_the_rules(database: TestDatabase) {
             .await;
         match expected {
             Ok(()) => assert_eq!(set.unwrap().membership.level, level, "case {number}"),
-            Err(code) => assert_eq!(blame(set).0, code, "case {number}"),
+            Err(code) => assert_eq!(violation(set).0, code, "case {number}"),
         }
     }
     let expected = [
@@ -194,7 +194,7 @@ async fn members_are_removed_by_the_rules(database: TestDatabase) {
             .await;
         match expected {
             Ok(()) => removed.unwrap(),
-            Err(code) => assert_eq!(blame(removed).0, code, "case {number}"),
+            Err(code) => assert_eq!(violation(removed).0, code, "case {number}"),
         }
     }
     let names: Vec<_> = levels(&env)
@@ -217,12 +217,12 @@ async fn the_last_owner_can_neither_be_demoted_nor_leave(database: TestDatabase)
     let operator = Actor::command_line();
     for by in [&env.owner, &operator] {
         let refused = Members::new(catalog).remove(by, here, ann).await;
-        assert_eq!(blame(refused), ("invalid_input", None));
+        assert_eq!(violation(refused), ("invalid_input", None));
     }
     let refused = Members::new(catalog)
         .set_level(&operator, here, ann, Administrator)
         .await;
-    assert_eq!(blame(refused), ("invalid_input", None));
+    assert_eq!(violation(refused), ("invalid_input", None));
     let second = add(&env, "second", Member).await;
     let promoted = Members::new(catalog)
         .set_level(&operator, here, second.uuid, Owner)
@@ -304,7 +304,7 @@ async fn the_last_of_50_parallel_demotions_is_refused(database: TestDatabase) {
     let mut refusals = Vec::new();
     for demotion in demotions {
         if let refused @ Err(_) = demotion.await.unwrap() {
-            refusals.push(blame(refused));
+            refusals.push(violation(refused));
         }
     }
     assert_eq!(refusals, [("invalid_input", None)]);

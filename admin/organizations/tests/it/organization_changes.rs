@@ -4,7 +4,7 @@ use millrace_catalog::features::SAML;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, Actor, FEATURES, Patch, ProjectKeys};
 use millrace_organizations::testing::set_features;
-use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, blame, field};
+use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, field, violation};
 use millrace_organizations::{
     ActivityFilter, ActivityLog, NewOrganization, OrganizationChange, Organizations, Projects,
 };
@@ -74,7 +74,7 @@ async fn settings_change_one_by_one(database: TestDatabase) {
             ..change()
         };
         let refused = Organizations::new(catalog).update(&ann, id, change).await;
-        assert_eq!(blame(refused), field(code, "name"));
+        assert_eq!(violation(refused), field(code, "name"));
     }
 }
 
@@ -86,10 +86,10 @@ async fn only_administrators_change_settings(database: TestDatabase) {
         ..OrganizationChange::default()
     };
     let refused = Organizations::new(&env.catalog).update(&bob, env.organization, change.clone());
-    assert_eq!(blame(refused.await).0, "permission_denied");
+    assert_eq!(violation(refused.await).0, "permission_denied");
     let nowhere = uuid::Uuid::now_v7();
     let refused = Organizations::new(&env.catalog).update(&env.owner, nowhere, change);
-    assert_eq!(blame(refused.await).0, "not_found");
+    assert_eq!(violation(refused.await).0, "not_found");
 }
 
 async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatabase) {
@@ -124,7 +124,7 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
     assert_eq!(changes[0].field, "plugins_access_level");
     let refused = Organizations::new(&env.catalog).set_plugins_access_level(&operator, id, 4);
     let blamed = field("invalid_choice", "plugins_access_level");
-    assert_eq!(blame(refused.await), blamed);
+    assert_eq!(violation(refused.await), blamed);
 }
 
 async fn a_deleted_organization_leaves_only_one_entry(database: TestDatabase) {
@@ -193,14 +193,14 @@ async fn a_deleted_organization_leaves_only_one_entry(database: TestDatabase) {
         0
     );
     let again = Organizations::new(catalog).delete(&env.owner, id).await;
-    assert_eq!(blame(again).0, "not_found");
+    assert_eq!(violation(again).0, "not_found");
 }
 
 async fn only_owners_delete(database: TestDatabase) {
     let env = TestEnv::new(&database).await;
     let bob = actor(&env.user("bob").await);
     let refused = Organizations::new(&env.catalog).delete(&bob, env.organization);
-    assert_eq!(blame(refused.await).0, "permission_denied");
+    assert_eq!(violation(refused.await).0, "permission_denied");
     assert_eq!(
         Organizations::new(&env.catalog)
             .list_all()

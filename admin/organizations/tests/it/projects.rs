@@ -3,7 +3,7 @@
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{Activity, Actor, PageRequest, Patch, Project, ProjectKeys};
 use millrace_organizations::testing::set_features;
-use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, blame, field};
+use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, field, violation};
 use millrace_organizations::{
     NewProject, Organizations, ProjectChange, ProjectKeyChanges, Projects,
 };
@@ -85,14 +85,14 @@ async fn malformed_settings_are_refused(database: TestDatabase) {
             anonymize_ips: Patch::Absent,
         };
         let refused = Projects::new(&env.catalog).update(&env.owner, env.organization, id, change);
-        assert_eq!(blame(refused.await), expected);
+        assert_eq!(violation(refused.await), expected);
     }
     let mut new = NewProject::named("A");
     new.timezone = Patch::Value("Nowhere".to_owned());
     let refused = Projects::new(&env.catalog)
         .create(&env.owner, env.organization, new)
         .await;
-    assert_eq!(blame(refused), field("invalid_input", "timezone"));
+    assert_eq!(violation(refused), field("invalid_input", "timezone"));
 }
 
 #[test]
@@ -122,21 +122,21 @@ async fn another_organizations_project_is_not_found(database: TestDatabase) {
     let refused = Projects::new(catalog)
         .update(&bob, theirs, id, change.clone())
         .await;
-    assert_eq!(blame(refused).0, "not_found");
+    assert_eq!(violation(refused).0, "not_found");
     let refused = ProjectKeyChanges::new(catalog)
         .reset(&bob, theirs, id)
         .await;
-    assert_eq!(blame(refused).0, "not_found");
+    assert_eq!(violation(refused).0, "not_found");
     let refused = Projects::new(catalog).delete(&bob, theirs, id).await;
-    assert_eq!(blame(refused).0, "not_found");
+    assert_eq!(violation(refused).0, "not_found");
     // A user who is no member is refused even with the right organization.
     let ours = env.organization;
     let refused = Projects::new(catalog).update(&bob, ours, id, change).await;
-    assert_eq!(blame(refused).0, "permission_denied");
+    assert_eq!(violation(refused).0, "permission_denied");
     let refused = Projects::new(catalog)
         .create(&bob, ours, NewProject::named("A"))
         .await;
-    assert_eq!(blame(refused).0, "permission_denied");
+    assert_eq!(violation(refused).0, "permission_denied");
     assert!(
         Projects::new(catalog)
             .get_of(ours, id)
@@ -194,7 +194,7 @@ async fn a_deleted_project_is_gone_and_its_key_refused(database: TestDatabase) {
     assert_eq!(entry.activity, Activity::Deleted);
     assert_eq!(entry.item_id, id.to_string());
     let again = Projects::new(&env.catalog).delete(&env.owner, env.organization, id);
-    assert_eq!(blame(again.await).0, "not_found");
+    assert_eq!(violation(again.await).0, "not_found");
 }
 
 async fn an_organization_has_at_most_1500_projects(database: TestDatabase) {
@@ -213,7 +213,7 @@ async fn an_organization_has_at_most_1500_projects(database: TestDatabase) {
         .await;
     last.unwrap();
     let refused = Projects::new(&env.catalog).create(&ann, id, NewProject::named("One more"));
-    assert_eq!(blame(refused.await).0, "permission_denied");
+    assert_eq!(violation(refused.await).0, "permission_denied");
 }
 
 async fn only_one_of_parallel_creations_succeeds_without_the_feature(database: TestDatabase) {
@@ -238,7 +238,7 @@ async fn only_one_of_parallel_creations_succeeds_without_the_feature(database: T
     for creation in creations {
         match creation.await.unwrap() {
             Ok(_) => made += 1,
-            refused => assert_eq!(blame(refused), field("payment_required", feature)),
+            refused => assert_eq!(violation(refused), field("payment_required", feature)),
         }
     }
     assert_eq!(made, 1);

@@ -4,7 +4,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::testing::lists::add_members;
 use millrace_catalog::{Activity, ActivityScope, Level};
 use millrace_organizations::testing::test_env::{
-    DAY_MICROS, FIRST, START, TestEnv, actor, blame, field,
+    DAY_MICROS, FIRST, START, TestEnv, actor, field, violation,
 };
 use millrace_organizations::{
     Invites, Members, NewInvite, Organizations, PersonalKeys, SentInvite, Users,
@@ -79,7 +79,7 @@ async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
     let again = Invites::new(&env.catalog)
         .accept_as_new(token, "Bob", "Smith")
         .await;
-    assert_eq!(blame(again).0, "not_found");
+    assert_eq!(violation(again).0, "not_found");
     let entries = env.entries(ActivityScope::Membership).await;
     assert_eq!(
         (entries[0].activity, entries[0].user_id),
@@ -96,7 +96,7 @@ async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
     let refused = Invites::new(&env.catalog)
         .accept_as_new(token, "Bob", "")
         .await;
-    assert_eq!(blame(refused), ("account_exists", None));
+    assert_eq!(violation(refused), ("account_exists", None));
     let joined = Invites::new(&env.catalog)
         .accept_as(token, &caller)
         .await
@@ -180,7 +180,7 @@ async fn invites_that_cannot_be_accepted_are_refused(database: TestDatabase) {
     let refused = Invites::new(&env.catalog)
         .accept_as(token, &carol_key)
         .await;
-    assert_eq!(blame(refused), ("invalid_recipient", None));
+    assert_eq!(violation(refused), ("invalid_recipient", None));
     let owner = actor(&carol);
     let elsewhere = Organizations::new(&env.catalog).create(&owner, "Carol's", Some(carol.id));
     let elsewhere = elsewhere.await.unwrap().id;
@@ -190,20 +190,20 @@ async fn invites_that_cannot_be_accepted_are_refused(database: TestDatabase) {
     let refused = Invites::new(&env.catalog)
         .accept_as(token, &limited.await)
         .await;
-    assert_eq!(blame(refused).0, "permission_denied");
+    assert_eq!(violation(refused).0, "permission_denied");
     let long = "x".repeat(151);
     let refused = Invites::new(&env.catalog)
         .accept_as_new(token, &long, "")
         .await;
-    assert_eq!(blame(refused), field("max_length", "first_name"));
+    assert_eq!(violation(refused), field("max_length", "first_name"));
     let refused = Invites::new(&env.catalog)
         .accept_as_new(token, "", &long)
         .await;
-    assert_eq!(blame(refused), field("max_length", "last_name"));
+    assert_eq!(violation(refused), field("max_length", "last_name"));
     let refused = Invites::new(&env.catalog)
         .accept_as_new("nonsense", "", "")
         .await;
-    assert_eq!(blame(refused).0, "not_found");
+    assert_eq!(violation(refused).0, "not_found");
     let second = invite(&env, "carol@example.com", Level::Member).await;
     let added = env
         .catalog
@@ -213,12 +213,12 @@ async fn invites_that_cannot_be_accepted_are_refused(database: TestDatabase) {
     let refused = Invites::new(&env.catalog)
         .accept_as(second.token.expose(), &carol_key)
         .await;
-    assert_eq!(blame(refused), ("user_already_member", None));
+    assert_eq!(violation(refused), ("user_already_member", None));
     env.clock.set(START.plus_micros(3 * DAY_MICROS));
     let refused = Invites::new(&env.catalog)
         .accept_as_new(token, "", "")
         .await;
-    assert_eq!(blame(refused), ("expired", None));
+    assert_eq!(violation(refused), ("expired", None));
     assert!(
         Users::new(&env.catalog)
             .by_email("bob@example.com")
@@ -238,7 +238,7 @@ async fn an_invite_is_accepted_only_once(database: TestDatabase) {
                 let accepted = Invites::new(&catalog)
                     .accept_as_new(token.expose(), "Bob", "")
                     .await;
-                accepted.map_err(|error| blame::<()>(Err(error)).0)
+                accepted.map_err(|error| violation::<()>(Err(error)).0)
             })
         })
         .collect();

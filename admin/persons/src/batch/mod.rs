@@ -12,8 +12,8 @@
 mod shares;
 
 use crate::failure::Failure;
-use crate::reading::{self, Place, ProjectFilter, Range, Updates};
 use crate::state::{PersonBacklog, PersonProgress, PersonStore, PersonUpdate};
+use crate::update_reader::{self, AppliedPosition, ProjectFilter, Range, Updates};
 use millrace_catalog::{Catalog, ProjectId, UtcTime};
 use millrace_clickhouse::ClickHouse;
 use shares::{OverShare, over_share, statements, turns};
@@ -49,8 +49,7 @@ struct Source {
 pub(crate) enum NextBatch {
     /// The updates are to be applied.
     Ready(Batch),
-    /// These projects are to be deferred to backlogs; the batch is to be applied only if that
-    /// fails.
+    /// Projects to defer to backlogs; the batch is to be applied only if that fails.
     Defer(Vec<ProjectId>, Batch),
 }
 
@@ -63,13 +62,13 @@ pub(crate) async fn next_of_others(
     before: UtcTime,
     (rows_max, bytes_max): (usize, usize),
 ) -> Result<NextBatch, Failure> {
-    let place = Place {
+    let position = AppliedPosition {
         after: &progress.position,
-        // Only backlogs keep the place behind for long.
+        // Only backlogs keep the position behind for long.
         passed: progress.passed.filter(|_| !progress.backlogs.is_empty()),
     };
     let range = Range {
-        projects: ProjectFilter::AllBut(&progress.backlogs, place),
+        projects: ProjectFilter::AllBut(&progress.backlogs, position),
         before,
     };
     let limits = if progress.backlogs.is_empty() {
@@ -77,7 +76,7 @@ pub(crate) async fn next_of_others(
     } else {
         (rows_max.div_ceil(2), bytes_max.div_ceil(2))
     };
-    let others = reading::read(clickhouse, &range, limits).await?;
+    let others = update_reader::read(clickhouse, &range, limits).await?;
     let mut project_ids = Vec::new();
     if others.is_cut {
         let limits = (rows_max, bytes_max);
@@ -130,7 +129,7 @@ async fn read_turns(
                 projects: ProjectFilter::Backlogs(backlogs),
                 before,
             };
-            let own = reading::read(clickhouse, &range, limits).await?;
+            let own = update_reader::read(clickhouse, &range, limits).await?;
             spend(&mut budget, &own);
             spend(&mut limits, &own);
             let has_rest = own.is_cut || limits.0 == 0 || limits.1 == 0;
@@ -158,7 +157,7 @@ async fn projects_over_share(
     read: &Updates,
     (rows_max, bytes_max): (usize, usize),
 ) -> Result<OverShare, Failure> {
-    let rows = reading::count_by_project(clickhouse, range).await?;
+    let rows = update_reader::count_by_project(clickhouse, range).await?;
     let mut bytes: HashMap<ProjectId, usize> = HashMap::new();
     for update in &read.rows {
         *bytes.entry(update.project_id).or_default() += update.bytes();

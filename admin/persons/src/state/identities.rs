@@ -170,7 +170,7 @@ impl PersonState {
         self.attach(project, id, known);
         let record = person_id(ProjectId(project), id);
         if record != person {
-            self.fold(project, record, person);
+            self.move_properties(project, record, person);
         }
     }
 
@@ -188,14 +188,14 @@ impl PersonState {
             self.stats.too_many_ids += 1;
             return false;
         }
-        self.fold(project, source, target);
+        self.move_properties(project, source, target);
         self.stats.merged += 1;
         self.moved.insert((project, source), target);
         true
     }
 
     /// Moves all properties of one person, or of an id, to a person.
-    fn fold(&mut self, project: i64, source: Uuid, target: Uuid) {
+    fn move_properties(&mut self, project: i64, source: Uuid, target: Uuid) {
         let Some(merged) = self.persons.get_mut(&(project, source)) else {
             return;
         };

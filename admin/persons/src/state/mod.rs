@@ -41,7 +41,7 @@ mod update;
 
 pub use changes::{ChangedGroup, ChangedId, ChangedPerson};
 pub use handle::PersonStore;
-pub use new_ids::{Growth, GrowthLimits, LimitedProject};
+pub use new_ids::{GrowthKind, GrowthLimits, LimitedProject};
 pub use person_state::UpdateStats;
 pub use progress::{PersonBacklog, PersonProgress};
 pub use update::{PersonUpdate, UpdatePosition};

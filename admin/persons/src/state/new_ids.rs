@@ -31,7 +31,7 @@ pub struct GrowthLimits {
 
 /// Kind of growth that is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Growth {
+pub enum GrowthKind {
     /// Distinct ids and groups.
     Ids,
     /// Bytes of properties.
@@ -46,7 +46,7 @@ pub struct LimitedProject {
     /// Start of the hour in which the updates arrived that were left out.
     pub hour: UtcTime,
     /// Limit that it reached.
-    pub growth: Growth,
+    pub growth: GrowthKind,
 }
 
 /// Growth of the projects in their hour.
@@ -89,7 +89,7 @@ impl NewIds {
             count.ids_left_out += 1;
         }
         if !is_admitted && left_out_before == 0 {
-            self.note_limited(update, Growth::Ids);
+            self.note_limited(update, GrowthKind::Ids);
         }
         is_admitted
     }
@@ -106,7 +106,7 @@ impl NewIds {
         }
         count.bytes_left_out += 1;
         if count.bytes_left_out == 1 {
-            self.note_limited(update, Growth::Bytes);
+            self.note_limited(update, GrowthKind::Bytes);
         }
         false
     }
@@ -132,7 +132,7 @@ impl NewIds {
         count
     }
 
-    fn note_limited(&mut self, update: &PersonUpdate, growth: Growth) {
+    fn note_limited(&mut self, update: &PersonUpdate, growth: GrowthKind) {
         self.limited.push(LimitedProject {
             project_id: update.project_id,
             hour: UtcTime(hour_of(update)),

@@ -73,8 +73,8 @@ impl PersonUpdate {
     /// Writes to the person's properties.
     pub(super) fn person_writes(&self) -> Writes {
         Writes {
-            set: Members::of(&self.person_set),
-            set_once: Members::of(&self.person_set_once),
+            set: ObjectMembers::of(&self.person_set),
+            set_once: ObjectMembers::of(&self.person_set_once),
             unset: keys(&self.person_unset),
         }
     }
@@ -82,7 +82,7 @@ impl PersonUpdate {
     /// Writes to the group's properties.
     pub(super) fn group_writes(&self) -> Writes {
         Writes {
-            set: Members::of(&self.group_set),
+            set: ObjectMembers::of(&self.group_set),
             ..Writes::default()
         }
     }
@@ -91,16 +91,16 @@ impl PersonUpdate {
 /// Property writes of an event, each key once in each operation.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    pub set: Members,
-    pub set_once: Members,
+    pub set: ObjectMembers,
+    pub set_once: ObjectMembers,
     pub unset: Vec<String>,
 }
 
 /// Members of an object; of several with one name the last one.
 #[derive(Debug, Default)]
-pub(super) struct Members(pub BTreeMap<String, Box<RawValue>>);
+pub(super) struct ObjectMembers(pub BTreeMap<String, Box<RawValue>>);
 
-impl Members {
+impl ObjectMembers {
     fn of(text: &str) -> Self {
         if text.is_empty() {
             return Self::default();
@@ -110,7 +110,7 @@ impl Members {
     }
 }
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for ObjectMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(MembersVisitor)
     }
@@ -119,13 +119,13 @@ impl<'de> Deserialize<'de> for Members {
 struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members;
+    type Value = ObjectMembers;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectMembers, A::Error> {
         let mut members = BTreeMap::new();
         while let Some(Key(key)) = map.next_key()? {
             match key {
@@ -137,7 +137,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
                 }
             }
         }
-        Ok(Members(members))
+        Ok(ObjectMembers(members))
     }
 }
 
@@ -170,5 +170,5 @@ fn keys(text: &str) -> Vec<String> {
         let names: Vec<Key> = serde_json::from_str(text).unwrap_or_default();
         return names.into_iter().filter_map(|Key(name)| name).collect();
     }
-    Members::of(text).0.into_keys().collect()
+    ObjectMembers::of(text).0.into_keys().collect()
 }

@@ -82,7 +82,7 @@ pub struct LeaseRenewerFailed;
 
 /// Outcome of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Round {
+pub enum RoundOutcome {
     /// More updates are waiting.
     More,
     /// All updates that may be applied have been.
@@ -202,8 +202,8 @@ impl Worker {
                 }
                 metrics::lag(passed);
                 return match round {
-                    Round::More => Duration::ZERO,
-                    Round::Done => self.options.look_every,
+                    RoundOutcome::More => Duration::ZERO,
+                    RoundOutcome::Done => self.options.look_every,
                 };
             }
             Err(failure) => failure,

@@ -4,7 +4,7 @@
 //! An update of a project without a backlog waits for the part of a round that is under way, and
 //! for its own. Neither depends on what the backlogs have waiting.
 
-use super::{Round, Worker};
+use super::{RoundOutcome, Worker};
 use crate::batch::{self, Batch, NextBatch};
 use crate::failure::Failure;
 use crate::round_size::{MeasuredRound, RoundSize};
@@ -19,15 +19,15 @@ use tokio::time::sleep;
 /// find it free without one.
 const BETWEEN_TRANSACTIONS: Duration = Duration::from_millis(10);
 
-/// State of a round after the projects without a backlog.
-enum AfterOthers {
+/// Outcome of a round for the projects without a backlog.
+enum OthersOutcome {
     /// The backlogs are next; `has_all` is true if the others have nothing left.
     Backlogs { at: PersonProgress, has_all: bool },
     /// The round is over: projects were deferred, or another process was faster.
     Over(PersonProgress),
 }
 
-/// State after the updates of a batch.
+/// Outcome of applying a batch.
 struct AppliedBatch {
     at: PersonProgress,
     /// Number of updates that were applied and copied; `None` if another process was faster.
@@ -40,12 +40,12 @@ impl Worker {
     ///
     /// # Errors
     /// When a database cannot be asked.
-    pub async fn round(&self) -> Result<Round, Failure> {
+    pub async fn round(&self) -> Result<RoundOutcome, Failure> {
         Ok(self.step().await?.0)
     }
 
     /// Makes a round, and returns with it the arrival time before which all is applied and copied.
-    pub(super) async fn step(&self) -> Result<(Round, Option<UtcTime>), Failure> {
+    pub(super) async fn step(&self) -> Result<(RoundOutcome, Option<UtcTime>), Failure> {
         let progress = PersonStore::new(&self.catalog).progress().await?;
         if progress.copied < progress.version {
             self.copy(&progress).await?;
@@ -53,19 +53,23 @@ impl Worker {
         let watermark = Nodes::new(&self.catalog).updates_watermark().await?;
         metrics::backlogs(progress.backlogs.len());
         let Some(watermark) = watermark else {
-            return Ok((Round::Done, progress.watermark()));
+            return Ok((RoundOutcome::Done, progress.watermark()));
         };
         let (at, has_all) = if progress.passed < Some(watermark) {
             match self.apply_others(progress, watermark).await? {
-                AfterOthers::Backlogs { at, has_all } => (at, has_all),
-                AfterOthers::Over(at) => return Ok((Round::More, at.watermark())),
+                OthersOutcome::Backlogs { at, has_all } => (at, has_all),
+                OthersOutcome::Over(at) => return Ok((RoundOutcome::More, at.watermark())),
             }
         } else {
             // All of these that may be applied has been.
             (progress, true)
         };
         if at.backlogs.is_empty() {
-            let round = if has_all { Round::Done } else { Round::More };
+            let round = if has_all {
+                RoundOutcome::Done
+            } else {
+                RoundOutcome::More
+            };
             return Ok((round, at.passed));
         }
         self.apply_backlogs(at, has_all, watermark).await
@@ -78,7 +82,7 @@ impl Worker {
         &self,
         progress: PersonProgress,
         watermark: UtcTime,
-    ) -> Result<AfterOthers, Failure> {
+    ) -> Result<OthersOutcome, Failure> {
         let limits = (self.others_size.get(), self.options.bytes_max);
         let (catalog, clickhouse) = (&self.catalog, &self.clickhouse);
         let next = batch::next_of_others(catalog, clickhouse, &progress, watermark, limits).await?;
@@ -93,7 +97,7 @@ impl Worker {
                         projects = ?project_ids,
                         "person updates of a project wait in a backlog of their own"
                     );
-                    return Ok(AfterOthers::Over(progress));
+                    return Ok(OthersOutcome::Over(progress));
                 }
                 // The projects are gone, or another process was faster.
                 batch
@@ -103,7 +107,7 @@ impl Worker {
         let applied = self.apply(progress, &batch, watermark, part).await?;
         let mut at = applied.at;
         let Some(count) = applied.count else {
-            return Ok(AfterOthers::Over(at));
+            return Ok(OthersOutcome::Over(at));
         };
         let has_all = batch.has_all_others(count);
         if has_all {
@@ -111,7 +115,7 @@ impl Worker {
             noted.await?;
             at.passed = at.passed.max(Some(watermark));
         }
-        Ok(AfterOthers::Backlogs { at, has_all })
+        Ok(OthersOutcome::Backlogs { at, has_all })
     }
 
     /// Applies updates of projects with a backlog, copies what they changed, and records the
@@ -121,7 +125,7 @@ impl Worker {
         progress: PersonProgress,
         others_have_all: bool,
         watermark: UtcTime,
-    ) -> Result<(Round, Option<UtcTime>), Failure> {
+    ) -> Result<(RoundOutcome, Option<UtcTime>), Failure> {
         let size = &self.backlogs_size;
         let limits = (size.get(), size.bytes(self.options.bytes_max));
         let (catalog, clickhouse) = (&self.catalog, &self.clickhouse);
@@ -129,7 +133,7 @@ impl Worker {
         let part = (size, self.options.backlogs_max);
         let AppliedBatch { at, count } = self.apply(progress, &batch, watermark, part).await?;
         let Some(count) = count else {
-            return Ok((Round::More, at.watermark()));
+            return Ok((RoundOutcome::More, at.watermark()));
         };
         let caught_up = batch.caught_up(count);
         // Backlogs rejoin once they are as far as all other projects.
@@ -138,9 +142,13 @@ impl Worker {
         noting.await?;
         let is_done = others_have_all && caught_up.len() == at.backlogs.len();
         if is_done && rejoin {
-            return Ok((Round::Done, at.passed));
+            return Ok((RoundOutcome::Done, at.passed));
         }
-        let round = if is_done { Round::Done } else { Round::More };
+        let round = if is_done {
+            RoundOutcome::Done
+        } else {
+            RoundOutcome::More
+        };
         Ok((round, at.watermark()))
     }
 

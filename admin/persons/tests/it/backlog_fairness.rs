@@ -6,7 +6,7 @@ use crate::working::{kept, register};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, ProjectId};
 use millrace_organizations::{NewProject, Organizations, Projects};
-use millrace_persons::{PersonStore, Round};
+use millrace_persons::{PersonStore, RoundOutcome};
 
 on_both!(
     empty_backlogs_keep_no_other_project_waiting,
@@ -71,7 +71,7 @@ async fn no_project_waits_for_an_organization_of_many_small_ones(
     let rounds = rounds_until(&env, &worker, other, &format!("id {ALL}")).await;
     assert!(rounds <= 2, "{rounds}");
     let mut rounds = 0;
-    while worker.round().await.unwrap() == Round::More {
+    while worker.round().await.unwrap() == RoundOutcome::More {
         rounds += 1;
         assert!(rounds < 50, "they are not applied");
     }
@@ -123,7 +123,7 @@ async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: Test
         let own = (start + 100..start + 103).map(|number| of_new_id(busy, number, "{}"));
         env.store(&common.chain(own).collect::<Vec<_>>());
         pass(&env, start + 200).await;
-        assert_eq!(worker.round().await.unwrap(), Round::More);
+        assert_eq!(worker.round().await.unwrap(), RoundOutcome::More);
         if moves {
             pass(&env, start + 201).await;
         }
@@ -133,7 +133,7 @@ async fn empty_backlogs_keep_no_other_project_waiting(one: TestDatabase, _: Test
         let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert_eq!(progress.backlogs.len(), apart.len());
         // Backlogs that are not read again are still as far as the others.
-        assert_eq!(worker.round().await.unwrap(), Round::Done);
+        assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
         let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert_eq!(progress.backlogs, []);
         let last = format!("id {} id {} ", busy.0, start + 102);

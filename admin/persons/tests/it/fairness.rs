@@ -4,7 +4,9 @@ use crate::test_env::{NODES, NOW, TestEnv, options, update};
 use crate::working::{copied, in_one_pass, kept, register};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{PersonWatermark, ProjectId};
-use millrace_persons::{GrowthLimits, PersonStore, PersonUpdate, Round, Worker, WorkerOptions};
+use millrace_persons::{
+    GrowthLimits, PersonStore, PersonUpdate, RoundOutcome, Worker, WorkerOptions,
+};
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Duration;
 use uuid::Uuid;
@@ -67,9 +69,9 @@ pub async fn rounds_until(
 }
 
 /// Makes rounds until nothing is left; returns their number.
-async fn finish(worker: &Worker) -> usize {
+pub async fn finish(worker: &Worker) -> usize {
     let mut rounds = 1;
-    while worker.round().await.unwrap() == Round::More {
+    while worker.round().await.unwrap() == RoundOutcome::More {
         rounds += 1;
     }
     rounds
@@ -154,7 +156,7 @@ async fn others_are_applied_and_copied_before_backlogs(one: TestDatabase, _: Tes
     env.store(&updates);
     env.store(&[of_new_id(other, WAITING / 2, "{}")]);
     pass(&env, WAITING).await;
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     let ids = PersonStore::new(&env.catalog)
         .changed_ids(0, None, 10_000)
         .await
@@ -190,7 +192,7 @@ async fn a_round_out_of_time_leaves_the_rest_of_a_backlog_to_the_next_round(
     let applied = applied_of_backlog(&env).await;
     assert!((1..5_000).contains(&applied), "{applied}");
     // The next one reads as little as a round ever does.
-    assert_eq!(worker.round().await.unwrap(), Round::More);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::More);
     let more = applied_of_backlog(&env).await - applied;
     assert!((1..=10_000 / 40).contains(&more), "{more}");
     finish(&worker).await;
@@ -224,7 +226,7 @@ async fn deferred_projects_lose_nothing_and_rejoin_the_others(
         pass(&env, stored / 10).await;
         // Not to the end: some updates are left when the next ones arrive.
         for _ in 0..9 {
-            assert_eq!(worker.round().await.unwrap(), Round::More);
+            assert_eq!(worker.round().await.unwrap(), RoundOutcome::More);
         }
         let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert!(!progress.backlogs.is_empty());
@@ -246,7 +248,7 @@ async fn deferred_projects_lose_nothing_and_rejoin_the_others(
     let more = update(env.project_id, 901);
     env.store(std::slice::from_ref(&more));
     pass(&env, 91).await;
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     let place = PersonStore::new(&env.catalog)
         .progress()
         .await

@@ -38,6 +38,7 @@ macro_rules! on_both {
 mod backlog_fairness;
 mod fairness;
 mod lease_renewer;
+mod observability;
 mod silent_catalog;
 mod state;
 mod test_env;

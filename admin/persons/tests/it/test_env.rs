@@ -3,7 +3,7 @@
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, NodeStarts, Nodes, ProjectId, Published, UtcTime, Watermarks};
 use millrace_clickhouse::{ClickHouse, Settings};
-use millrace_embedded::testing::{gateway_with_page, shared};
+use millrace_embedded::testing::{gateway_repeating, gateway_with_page, shared};
 use millrace_organizations::{BootstrapOptions, Organizations, PersonalKeys, Projects, bootstrap};
 use millrace_persons::{PersonUpdate, UpdatePosition, Worker, WorkerOptions};
 use millrace_rows::{Micros, PersonUpdateRow, Table, UpdateKind};
@@ -77,6 +77,14 @@ impl TestEnv {
     pub fn worker_behind(&self, page: &'static str) -> Worker {
         let mut settings = self.settings.clone();
         settings.url = gateway_with_page(page);
+        let clickhouse = ClickHouse::new(&settings);
+        Worker::new(self.catalog.clone(), clickhouse, options(1_000))
+    }
+
+    /// A worker behind a gateway that answers all queries with this text as it did the first.
+    pub fn worker_behind_cache(&self, text: &'static str) -> Worker {
+        let mut settings = self.settings.clone();
+        settings.url = gateway_repeating(&shared().url, text);
         let clickhouse = ClickHouse::new(&settings);
         Worker::new(self.catalog.clone(), clickhouse, options(1_000))
     }

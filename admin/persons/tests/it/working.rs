@@ -3,7 +3,7 @@
 use crate::test_env::{NODES, NOW, TestEnv, update};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, NodeStarts, Nodes, UtcTime};
-use millrace_persons::{ApplyOptions, Failure, PersonStore, PersonUpdate, Round};
+use millrace_persons::{ApplyOptions, Failure, PersonStore, PersonUpdate, RoundOutcome};
 use millrace_rows::{Month, UpdateKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,6 +18,7 @@ on_both!(
     only_months_applied_long_ago_are_dropped,
     missing_tables_are_created,
     an_answer_that_is_not_clickhouses_is_no_progress,
+    an_answer_to_an_earlier_query_is_no_progress,
     a_round_of_many_new_persons_takes_several_transactions_and_is_copied_whole,
 );
 
@@ -171,13 +172,13 @@ async fn an_update_is_applied_only_once_all_nodes_have_passed_it(
     let worker = env.worker(1_000);
     let updates: Vec<_> = (0..200).map(|it| update(env.project_id, it)).collect();
     env.store(&updates);
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     register(&env).await;
     env.pass("a", 100).await;
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     assert!(kept(&env.catalog).await.is_empty());
     env.pass("b", 7).await;
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     let place = PersonStore::new(&env.catalog)
         .progress()
         .await
@@ -185,8 +186,8 @@ async fn an_update_is_applied_only_once_all_nodes_have_passed_it(
         .position;
     assert_eq!(place.created_at.0, NOW + 6);
     env.pass("b", 100).await;
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
     assert_eq!(progress.passed, Some(UtcTime(NOW + 100)));
     assert_eq!(kept(&env.catalog).await, copied(&env));
@@ -202,9 +203,9 @@ async fn clickhouse_is_not_asked_again_while_the_watermark_stands(
     for node in NODES {
         env.pass(node, 100).await;
     }
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     env.ask(&format!("DROP DATABASE `{}`", env.database), b"");
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     for node in NODES {
         env.pass(node, 101).await;
     }
@@ -226,7 +227,30 @@ async fn an_answer_that_is_not_clickhouses_is_no_progress(one: TestDatabase, _: 
         let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
         assert_eq!(progress.passed, before.passed, "{page}");
     }
-    while env.worker(1_000).round().await.unwrap() == Round::More {}
+    while env.worker(1_000).round().await.unwrap() == RoundOutcome::More {}
+    assert!(!kept(&env.catalog).await.is_empty());
+    assert_eq!(kept(&env.catalog).await, copied(&env));
+}
+
+async fn an_answer_to_an_earlier_query_is_no_progress(one: TestDatabase, _: TestDatabase) {
+    let env = TestEnv::open(&one).await;
+    register(&env).await;
+    for node in NODES {
+        env.pass(node, 0).await;
+    }
+    let worker = env.worker_behind_cache("ORDER BY created_at, request_id");
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
+    let before = PersonStore::new(&env.catalog).progress().await.unwrap();
+    let updates: Vec<_> = (0..200).map(|it| update(env.project_id, it)).collect();
+    env.store(&updates);
+    for node in NODES {
+        env.pass(node, 100).await;
+    }
+    let failed = worker.round().await.unwrap_err();
+    assert!(matches!(failed, Failure::Unproven), "{failed}");
+    let progress = PersonStore::new(&env.catalog).progress().await.unwrap();
+    assert_eq!(progress.passed, before.passed);
+    while env.worker(1_000).round().await.unwrap() == RoundOutcome::More {}
     assert!(!kept(&env.catalog).await.is_empty());
     assert_eq!(kept(&env.catalog).await, copied(&env));
 }
@@ -246,12 +270,12 @@ async fn uncopied_changes_are_copied_first(one: TestDatabase, _: TestDatabase) {
     assert_eq!(applied.unwrap().unwrap().count, 90);
     assert!(copied(&env).is_empty());
     let worker = env.worker(1_000);
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     assert_eq!(kept(&env.catalog).await, copied(&env));
     for node in NODES {
         env.pass(node, 100).await;
     }
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     assert_eq!(kept(&env.catalog).await, copied(&env));
 }
 
@@ -264,15 +288,15 @@ async fn everything_is_copied_again_to_a_restored_clickhouse(one: TestDatabase, 
         env.pass(node, 100).await;
     }
     let worker = env.worker(1_000);
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     for table in ["persons", "person_distinct_ids", "groups"] {
         let sql = format!("TRUNCATE TABLE `{}`.{table}", env.database);
         env.ask(&sql, &[]);
     }
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     assert!(copied(&env).is_empty());
     PersonStore::new(&env.catalog).copy_again().await.unwrap();
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     assert!(!copied(&env).is_empty());
     assert_eq!(kept(&env.catalog).await, copied(&env));
 }
@@ -310,7 +334,7 @@ async fn only_months_applied_long_ago_are_dropped(one: TestDatabase, _: TestData
     register(&env).await;
     env.pass("a", 0).await;
     env.pass("b", -60 * DAY).await;
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     assert_eq!(worker.apply_retention().await.unwrap(), []);
     env.pass("b", 0).await;
     assert_eq!(
@@ -318,7 +342,7 @@ async fn only_months_applied_long_ago_are_dropped(one: TestDatabase, _: TestData
         [],
         "it is not applied yet"
     );
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     let forgotten = worker.apply_retention().await.unwrap();
     assert_eq!(forgotten, [Month(202_510), Month(202_511)]);
     assert_eq!(months(&env), "202512");
@@ -373,7 +397,7 @@ async fn a_round_of_many_new_persons_takes_several_transactions_and_is_copied_wh
     }
     // More than one project's share of a round, but there is no other one that would wait.
     let worker = env.worker(20_000);
-    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), RoundOutcome::Done);
     let ids = PersonStore::new(&env.catalog)
         .changed_ids(0, None, 10_000)
         .await;

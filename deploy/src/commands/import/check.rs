@@ -31,16 +31,16 @@ pub struct Arguments {
     /// Fail this check if more records than this would be rejected: a number, or a share like 0.5%
     #[arg(long, value_name = "N|N%", default_value = "0", value_parser = max_bad)]
     max_bad: MaxBad,
-    /// Sample events to show, beside the records that they are made of
+    /// Number of sample events to show, beside the records that they are made of
     #[arg(long, value_name = "N", default_value_t = 2)]
     samples: usize,
     /// Approximate limit of records to read of each file
     #[arg(long, value_name = "N")]
     records: Option<u64>,
-    /// Rate to estimate the time by; 10000 is the limit without an approval
+    /// Events per minute to estimate the time by; 10000 is the limit without an approval
     #[arg(long, value_name = "N", default_value_t = EVENTS_PER_MINUTE_WITHOUT_APPROVAL)]
     events_per_minute: u64,
-    /// Files that are read in parallel
+    /// Number of files that are read in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_files: u8,
 }
@@ -107,7 +107,7 @@ fn exit_result(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
             counted(found.broken.len() as u64, "file")
         );
     }
-    let bad = found.bad();
+    let bad = found.rejected_count();
     if max_bad.allows(bad, found.records) {
         Ok(())
     } else {
@@ -143,7 +143,7 @@ fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocatio
             count => format!(", and {count} that the mapping creates from them"),
         },
         found.skipped,
-        found.bad(),
+        found.rejected_count(),
         instant(found.first_micros),
         instant(found.last_micros),
         HumanBytes(found.request_bytes),
@@ -176,7 +176,10 @@ fn print_summary(found: &Findings, arguments: &Arguments, invocation: &Invocatio
         .collect();
     // `load` sends valid records and keeps the others; this command was asked if these are too
     // many.
-    let words = match arguments.max_bad.allows(found.bad(), found.records) {
+    let words = match arguments
+        .max_bad
+        .allows(found.rejected_count(), found.records)
+    {
         true => "Send them",
         false => "Send them without what would be rejected, which is kept to be corrected",
     };

@@ -72,7 +72,7 @@ pub struct MixpanelArguments {
         hide_env_values = true
     )]
     secret: String,
-    /// Days per file
+    /// Number of days per file
     #[arg(long, value_name = "N", default_value_t = 1)]
     days_per_part: u32,
 }
@@ -98,7 +98,7 @@ pub struct AmplitudeArguments {
         hide_env_values = true
     )]
     api_secret: String,
-    /// Hours per file
+    /// Number of hours per file
     #[arg(long, value_name = "N", default_value_t = 1)]
     hours_per_part: u32,
 }
@@ -119,7 +119,7 @@ pub struct DayRange {
     /// First day, as in 2024-01-31
     #[arg(long, value_name = "DAY")]
     from: String,
-    /// Last day
+    /// Last day, included
     #[arg(long, value_name = "DAY")]
     until: String,
 }
@@ -181,7 +181,7 @@ pub struct TableArguments {
     /// HTTP interface of the source's ClickHouse, such as http://clickhouse.example.com:8123
     #[arg(long, value_name = "URL")]
     from_url: String,
-    /// User to read as
+    /// ClickHouse user to read as
     #[arg(long, value_name = "USER", default_value = "default")]
     from_user: String,
     /// Password of that user
@@ -202,10 +202,10 @@ pub struct TableArguments {
     /// First day, as in 2024-01-31
     #[arg(long, value_name = "DAY")]
     from: Option<String>,
-    /// Last day
+    /// Last day, included
     #[arg(long, value_name = "DAY")]
     until: Option<String>,
-    /// Rows per query
+    /// Number of rows per query
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     page_rows: u64,
 }

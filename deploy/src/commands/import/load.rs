@@ -1,7 +1,7 @@
 //! `millrace import load`: sends events to a server.
 
 use super::options::{Common, Sources, TargetArguments};
-use super::rejects::rejects_hint;
+use super::rejects_file::rejects_hint;
 use crate::commands::{Invocation, table};
 use crate::config::Config;
 use crate::output;
@@ -31,7 +31,7 @@ pub struct Arguments {
     sources: Sources,
     #[command(flatten)]
     target: TargetArguments,
-    /// Files that are read in parallel
+    /// Number of files that are read in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     parallel_files: u8,
     /// Largest number of requests in parallel; fewer when the server is busy

@@ -9,14 +9,14 @@
 //! | `reconcile` | compares accepted events with stored ones |
 //! | `report` | compares imports with each other |
 //! | `options` | options that stages share |
-//! | `rejects` | messages on rejected records, for `load` and `reconcile` |
+//! | `rejects_file` | messages on rejected records, for `load` and `reconcile` |
 
 mod check;
 mod fetch;
 mod load;
 mod options;
 mod reconcile;
-mod rejects;
+mod rejects_file;
 mod report;
 
 use crate::commands::Invocation;

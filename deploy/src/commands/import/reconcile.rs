@@ -1,7 +1,7 @@
 //! `millrace import reconcile`: compares accepted events with stored ones.
 
 use super::options::{Common, Sources, TargetArguments};
-use super::rejects::resend_command;
+use super::rejects_file::resend_command;
 use crate::commands::{Invocation, table};
 use crate::config::Config;
 use crate::{connect, output};

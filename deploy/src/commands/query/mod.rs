@@ -10,7 +10,7 @@ use crate::project_access::{ProjectAccess, check_supported};
 use crate::project_queries::{DURATION_MAX, HELD_BYTES};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use millrace_clickhouse::{ProjectRows, ProjectStatement, QueryError};
+use millrace_clickhouse::{ProjectAnswer, ProjectStatement, QueryError};
 use millrace_organizations::Projects;
 use millrace_rows::shown_lines;
 use progress::Progress;
@@ -131,7 +131,7 @@ fn refused(config: &Config, error: QueryError) -> anyhow::Error {
 /// Writes the answer to standard output, as it comes.
 async fn write(
     config: &Config,
-    mut rows: ProjectRows,
+    mut rows: ProjectAnswer,
     format: Format,
     is_terminal: bool,
 ) -> anyhow::Result<()> {

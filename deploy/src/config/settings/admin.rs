@@ -5,7 +5,7 @@ use clap::Args;
 /// Settings of the organization API.
 #[derive(Args, Clone, Debug)]
 pub struct AdminSettings {
-    /// Requests that a personal key may make in a minute; 0 for any number
+    /// Requests that a personal key may make in a minute; 0: no limit
     #[arg(
         long,
         global = true,
@@ -14,7 +14,7 @@ pub struct AdminSettings {
         value_name = "N"
     )]
     pub admin_requests_per_minute_max: u32,
-    /// Requests that a personal key may make in an hour; 0 for any number
+    /// Requests that a personal key may make in an hour; 0: no limit
     #[arg(
         long,
         global = true,
@@ -23,7 +23,7 @@ pub struct AdminSettings {
         value_name = "N"
     )]
     pub admin_requests_per_hour_max: u32,
-    /// Limit of all keys of a user together, as a multiple of the limit of one; 0 for any number
+    /// Request limit of all keys of a user together, as a multiple of one key's limit; 0: no limit
     #[arg(
         long,
         global = true,
@@ -32,8 +32,9 @@ pub struct AdminSettings {
         value_name = "N"
     )]
     pub admin_requests_per_user_factor: u32,
-    /// Limit of all members of an organization together, for requests that concern it, as a
-    /// multiple of the limit of one key; 0 for any number
+    /// Request limit of an organization, as a multiple of one key's limit; 0: no limit
+    ///
+    /// Requests of all members that concern the organization count together.
     #[arg(
         long,
         global = true,
@@ -42,7 +43,7 @@ pub struct AdminSettings {
         value_name = "N"
     )]
     pub admin_requests_per_organization_factor: u32,
-    /// Days that entries of the activity log are kept; 0: for ever
+    /// Retention of the activity log in days; 0: forever
     #[arg(
         long,
         global = true,
@@ -51,7 +52,7 @@ pub struct AdminSettings {
         value_name = "DAYS"
     )]
     pub activity_log_kept_days: u32,
-    /// Plugins that an organization may have; 0: any number
+    /// Number of plugins that an organization may have; 0: no limit
     #[arg(
         long,
         global = true,
@@ -60,7 +61,10 @@ pub struct AdminSettings {
         default_value_t = 500
     )]
     pub plugins_max: u64,
-    /// SMTP server for invitations: smtp://host, smtp://user:password@host?tls=required, smtps://…
+    /// URL of the SMTP server for mail, such as invitations; without it no mail is sent
+    ///
+    /// As in `smtp://host`, `smtp://user:password@host?tls=required` or `smtps://host`. Mail also
+    /// needs `mail_from` and `admin_public_url`.
     #[arg(
         long,
         global = true,
@@ -69,7 +73,7 @@ pub struct AdminSettings {
         value_name = "URL"
     )]
     pub smtp_url: Option<String>,
-    /// Sender of invitations, as in `Millrace <millrace@example.com>`
+    /// Sender address of mail, as in `Millrace <millrace@example.com>`
     #[arg(
         long,
         global = true,
@@ -77,7 +81,7 @@ pub struct AdminSettings {
         value_name = "ADDRESS"
     )]
     pub mail_from: Option<String>,
-    /// Nameserver that verifies domains; the system's by default
+    /// Address of the nameserver that verifies domains; the system's by default
     #[arg(
         long,
         global = true,
@@ -85,7 +89,7 @@ pub struct AdminSettings {
         value_name = "ADDR"
     )]
     pub dns_nameserver: Option<String>,
-    /// Folder or URL of the plugins that can be installed; a small built-in list by default
+    /// Folder or URL of the plugin catalogue; a small built-in one by default
     ///
     /// The folder or URL has a `plugins.json`. A URL has no query, and redirects are not followed.
     #[arg(
@@ -95,7 +99,7 @@ pub struct AdminSettings {
         value_name = "PLACE"
     )]
     pub plugin_catalogue: Option<String>,
-    /// Base domain of the names of reverse proxies
+    /// Base domain of the names that customers' reverse proxies get as CNAME targets
     ///
     /// Aliases and certificates of proxies are checked, every minute at first.
     #[arg(

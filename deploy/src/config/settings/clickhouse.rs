@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Settings of ClickHouse.
 #[derive(Args, Clone, Debug)]
 pub struct ClickHouseSettings {
-    /// Address of the embedded ClickHouse
+    /// Listen address of the embedded ClickHouse
     #[arg(
         long,
         global = true,
@@ -31,11 +31,11 @@ pub struct ClickHouseSettings {
         value_name = "PORT"
     )]
     pub clickhouse_native_port: Option<u16>,
-    /// Networks from which `clickhouse_user` may come to the embedded ClickHouse, as in
-    /// `10.0.0.0/8`; none but loopback by default
+    /// Networks from which `clickhouse_user` may connect to the embedded ClickHouse, as in
+    /// `10.0.0.0/8`; only loopback by default
     ///
     /// Loopback is always among them. With `millrace clickhouse` by itself any network is the
-    /// default. Other users may come from anywhere.
+    /// default. Other users may connect from anywhere.
     #[arg(
         long,
         global = true,
@@ -44,7 +44,7 @@ pub struct ClickHouseSettings {
         value_name = "NETWORK,…"
     )]
     pub clickhouse_networks: Vec<String>,
-    /// HTTP interface of a ClickHouse server to use instead of the embedded one
+    /// URL of a ClickHouse server's HTTP interface; without it the embedded ClickHouse is used
     ///
     /// Such as `https://clickhouse.example.com:8443`.
     #[arg(
@@ -54,9 +54,10 @@ pub struct ClickHouseSettings {
         value_name = "URL"
     )]
     pub clickhouse_url: Option<String>,
-    /// PEM file of the authority of an https:// server's certificate, instead of the system's
+    /// PEM file of the CA that signed the certificate of `clickhouse_url`; the system's CAs by
+    /// default
     ///
-    /// The system's authorities are those of `SSL_CERT_FILE`, where that is set.
+    /// The system's CAs are those of `SSL_CERT_FILE`, where that is set.
     #[arg(
         long,
         global = true,
@@ -64,8 +65,8 @@ pub struct ClickHouseSettings {
         value_name = "FILE"
     )]
     pub clickhouse_ca_file: Option<PathBuf>,
-    /// User to insert and query as; by default `millrace` in the embedded engine, `default` in a
-    /// server
+    /// ClickHouse user for inserts and queries; by default `millrace` in the embedded ClickHouse,
+    /// `default` in a server
     #[arg(
         long,
         global = true,
@@ -73,8 +74,8 @@ pub struct ClickHouseSettings {
         value_name = "NAME"
     )]
     pub clickhouse_user: Option<String>,
-    /// Password of `clickhouse_user`; by default the embedded engine's is generated at the first
-    /// start
+    /// Password of `clickhouse_user`; by default generated at the first start for the embedded
+    /// ClickHouse, empty for a server
     #[arg(
         long,
         global = true,
@@ -83,7 +84,8 @@ pub struct ClickHouseSettings {
         value_name = "TEXT"
     )]
     pub clickhouse_password: Option<String>,
-    /// Cluster of the ClickHouse server to create replicated tables on
+    /// Name of the cluster in ClickHouse on which replicated tables are created; without it tables
+    /// are not replicated
     #[arg(
         long,
         global = true,
@@ -91,11 +93,11 @@ pub struct ClickHouseSettings {
         value_name = "NAME"
     )]
     pub clickhouse_cluster: Option<String>,
-    /// Replicas that an insert must reach to count as stored: 2 or more, or `auto` for most
+    /// Number of replicas that must store an insert: 2 or more, or `auto` for a majority; one by
+    /// default
     ///
-    /// Without this setting one replica is enough. With a quorum, exports and persons read only
-    /// rows that reached it, and inserts of a table run one after the other. All nodes need the
-    /// same value.
+    /// With a quorum, exports and persons read only rows that reached it, and inserts of a table
+    /// run one after the other. All nodes need the same value.
     #[arg(
         long,
         global = true,
@@ -113,8 +115,7 @@ pub struct ClickHouseSettings {
         value_name = "SIZE"
     )]
     pub clickhouse_memory: ByteSize,
-    /// Folder that backups of the embedded ClickHouse are written to and read from;
-    /// <data dir>/clickhouse/backups by default
+    /// Folder for backups of the embedded ClickHouse; <data dir>/clickhouse/backups by default
     #[arg(
         long,
         global = true,
@@ -122,13 +123,13 @@ pub struct ClickHouseSettings {
         value_name = "DIR"
     )]
     pub clickhouse_backup_dir: Option<PathBuf>,
-    /// External sources that `clickhouse_user` and `admin` may access in the embedded ClickHouse,
-    /// as in `s3,url`; none by default
+    /// External data sources that `clickhouse_user` and `admin` may access in the embedded
+    /// ClickHouse, as in `s3,url`; none by default
     ///
-    /// `azure`, `file`, `hdfs`, `mongodb`, `mysql`, `postgresql`, `redis`, `remote`, `s3`,
-    /// `sqlite`, `url`. A source of the network also opens the ports of this machine to these
-    /// users. `file` and `sqlite` reach the folders of ClickHouse, and so the rows of all projects:
-    /// there are no users `reader` and `project` then.
+    /// Sources are `azure`, `file`, `hdfs`, `mongodb`, `mysql`, `postgresql`, `redis`, `remote`,
+    /// `s3`, `sqlite` and `url`. A source of the network also opens the ports of this machine to
+    /// these users. `file` and `sqlite` reach the folders of ClickHouse, and so the rows of all
+    /// projects: there are no users `reader` and `project` then.
     #[arg(
         long,
         global = true,
@@ -137,7 +138,7 @@ pub struct ClickHouseSettings {
         value_name = "NAME,…"
     )]
     pub clickhouse_sources: Vec<String>,
-    /// Library of the engine, if it is not where `make run` puts it
+    /// File of libchdb, the library of the embedded ClickHouse; by default where `make run` puts it
     #[arg(long, global = true, env = "MILLRACE_LIBCHDB", value_name = "FILE")]
     pub libchdb: Option<PathBuf>,
 }

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 /// Batch exports: destinations that are allowed, concurrency and retention.
 #[derive(Args, Clone, Debug)]
 pub struct ExportSettings {
-    /// Folder of exports to files; without it there are no exports to files
+    /// Root folder of exports to files; without it there are no exports to files
     ///
     /// Each organization has a subfolder, whose name is its id.
     #[arg(long, global = true, env = "MILLRACE_EXPORT_ROOT", value_name = "DIR")]
     pub export_root: Option<PathBuf>,
-    /// Batch exports that an organization may have; 0: any number
+    /// Number of batch exports that an organization may have; 0: no limit
     #[arg(
         long,
         global = true,
@@ -20,8 +20,9 @@ pub struct ExportSettings {
         default_value_t = 200
     )]
     pub batch_exports_max: u64,
-    /// Batch exports that run at a time, at most half of them (at least one) of one organization;
-    /// 0: other processes run them
+    /// Number of export runs at a time; 0: none, as other processes run them
+    ///
+    /// One organization has at most half of them, or one.
     #[arg(
         long,
         global = true,
@@ -30,7 +31,7 @@ pub struct ExportSettings {
         default_value_t = 2
     )]
     pub export_runs_max: usize,
-    /// Days that runs of batch exports are kept after their end; 0: for ever
+    /// Retention of export runs in days after their end; 0: forever
     ///
     /// The ten newest runs of an export and the last one that completed are kept in any case.
     #[arg(
@@ -41,7 +42,7 @@ pub struct ExportSettings {
         default_value_t = 365
     )]
     pub export_runs_kept_days: u32,
-    /// Days that log lines of runs are kept; 0: as long as the runs
+    /// Retention of the log lines of export runs in days; 0: as long as the runs
     #[arg(
         long,
         global = true,
@@ -50,7 +51,7 @@ pub struct ExportSettings {
         default_value_t = 30
     )]
     pub export_logs_kept_days: u32,
-    /// Allow exports, and the checks of proxy records, to connect to private networks, too
+    /// Allow exports and the checks of proxy records to connect to private networks
     #[arg(
         long,
         global = true,

@@ -17,10 +17,10 @@ pub struct IngestSettings {
         value_name = "WHEN"
     )]
     pub ack: AckSetting,
-    /// Folder of the logs, where events wait for ClickHouse; <data dir>/log by default
+    /// Folder of the write-ahead logs, where events wait for ClickHouse; <data dir>/log by default
     #[arg(long, global = true, env = "MILLRACE_LOG_DIR", value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
-    /// Disk space for the logs; 10 GiB or 80 % of the disk by default
+    /// Disk space for the write-ahead logs; by default 10 GiB, on small disks 80 % of the disk
     ///
     /// Events wait there while ClickHouse is down; when the logs are full, requests are answered
     /// 503.
@@ -32,10 +32,11 @@ pub struct IngestSettings {
         value_name = "SIZE"
     )]
     pub log_bytes_max: Option<ByteSize>,
-    /// Threads that serve requests; one per core by default
+    /// Number of threads that serve requests; one per core by default
     #[arg(long, global = true, env = "MILLRACE_WORKERS", value_name = "N")]
     pub workers: Option<usize>,
-    /// Peers (addresses or networks) whose X-Forwarded-For, -Host and -Proto are trusted
+    /// Addresses or networks of proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are trusted;
+    /// none by default
     #[arg(
         long,
         global = true,
@@ -44,8 +45,9 @@ pub struct IngestSettings {
         value_name = "NET,…"
     )]
     pub trusted_proxies: Vec<String>,
-    /// Seconds that a shutdown goes on accepting connections while health checks report not ready:
-    /// as long as a load balancer takes to notice
+    /// Seconds that a shutdown goes on accepting connections while health checks report not ready
+    ///
+    /// As long as a load balancer takes to notice.
     #[arg(
         long,
         global = true,
@@ -54,7 +56,8 @@ pub struct IngestSettings {
         value_name = "N"
     )]
     pub drain_seconds: u64,
-    /// Seconds that a shutdown may take after `drain_seconds` to finish requests and ship events
+    /// Time limit in seconds for a shutdown to finish requests and ship events, after
+    /// `drain_seconds`
     #[arg(
         long,
         global = true,

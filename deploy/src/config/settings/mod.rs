@@ -25,10 +25,10 @@ use values::listen_address;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Settings (also MILLRACE_<NAME>, and keys of the file)")]
 pub struct Settings {
-    /// TOML file with these settings; by default `millrace.toml`, if that exists
+    /// TOML file with settings; by default `millrace.toml` in the working directory, if it exists
     #[arg(long, global = true, env = "MILLRACE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder of all data
+    /// Folder of all data: logs, catalog, embedded ClickHouse and keys
     #[arg(
         long,
         global = true,
@@ -37,7 +37,7 @@ pub struct Settings {
         value_name = "DIR"
     )]
     pub data_dir: PathBuf,
-    /// Address that clients send events to
+    /// Listen address for events
     #[arg(
         long,
         global = true,
@@ -48,7 +48,7 @@ pub struct Settings {
         value_name = "ADDR"
     )]
     pub ingest_addr: SocketAddr,
-    /// Address of the organization API
+    /// Listen address of the organization API
     #[arg(
         long,
         global = true,
@@ -58,7 +58,7 @@ pub struct Settings {
         value_name = "ADDR"
     )]
     pub admin_addr: SocketAddr,
-    /// Address of health checks and metrics
+    /// Listen address of health checks and metrics
     ///
     /// `/_health/live`, `/_health/ready` (with `?verbose` for every part and what is wrong with it)
     /// and `/metrics` (Prometheus) answer there, on a thread of their own.
@@ -74,7 +74,8 @@ pub struct Settings {
     /// ClickHouse
     #[command(flatten)]
     pub clickhouse: ClickHouseSettings,
-    /// Catalog: sqlite://… or postgres://…; SQLite in the data folder by default
+    /// URL of the catalog's database: sqlite://… or postgres://…; SQLite in the data folder by
+    /// default
     ///
     /// Several nodes share a catalog in PostgreSQL.
     #[arg(
@@ -85,10 +86,10 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub database_url: Option<String>,
-    /// URL by which clients reach the ingest listener, if it is not its address
+    /// Public URL that clients send events to, if it is not `ingest_addr`
     #[arg(long, global = true, env = "MILLRACE_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<String>,
-    /// URL by which clients reach the organization API; by default it is taken from their requests
+    /// Public URL of the organization API; by default taken from each request
     #[arg(
         long,
         global = true,
@@ -105,8 +106,8 @@ pub struct Settings {
     /// Persons and groups
     #[command(flatten)]
     pub persons: PersonLimits,
-    /// Key that secrets of destinations are encrypted with: the base64 of 32 bytes; by default it
-    /// is generated at the first start and kept in <data dir>/secret.key
+    /// Key that encrypts secrets of destinations, the base64 of 32 bytes; by default generated at
+    /// the first start and kept in <data dir>/secret.key
     ///
     /// Processes that share a catalog need the same key. Older keys, separated from it by commas,
     /// still decrypt what they encrypted.

@@ -8,8 +8,10 @@ use millrace_persons::GrowthLimits;
 /// Limits and retention of persons and groups.
 #[derive(Args, Clone, Debug)]
 pub struct PersonLimits {
-    /// Days that applied person updates are kept in ClickHouse, and on to the end of their month:
-    /// at least as long as backups of the catalog
+    /// Retention of applied person updates in ClickHouse, in days
+    ///
+    /// Whole months are dropped: updates stay until the end of their month, too. Keep them at least
+    /// as long as backups of the catalog.
     #[arg(
         long,
         global = true,
@@ -18,11 +20,10 @@ pub struct PersonLimits {
         default_value_t = 30
     )]
     pub person_updates_kept_days: u32,
-    /// New distinct ids and groups of a project within an hour, each of which is kept for good; 0:
-    /// no limit
+    /// Number of new distinct ids and groups that a project may add in an hour; 0: no limit
     ///
-    /// Each id takes 150 to 450 bytes of the catalog. Beyond the limit events are stored, but their
-    /// persons are not updated.
+    /// Each id is kept for good, and takes 150 to 450 bytes of the catalog. Beyond the limit events
+    /// are stored, but their persons are not updated.
     #[arg(
         long,
         global = true,
@@ -31,7 +32,8 @@ pub struct PersonLimits {
         default_value_t = 1_000_000
     )]
     pub new_distinct_ids_per_hour_max: u64,
-    /// Growth of a project's persons and groups within an hour, in bytes of properties; 0: no limit
+    /// Bytes by which the properties of a project's persons and groups may grow in an hour; 0: no
+    /// limit
     ///
     /// An overwritten value counts with the bytes by which the new value is longer. Beyond the
     /// limit events are stored, and properties of persons and groups are dropped.
@@ -44,7 +46,7 @@ pub struct PersonLimits {
         default_value = "1GiB"
     )]
     pub new_property_bytes_per_hour_max: ByteSize,
-    /// Distinct ids that a person may have and still be merged into another one; 0: no limit
+    /// Number of distinct ids up to which a person may be merged into another one; 0: no limit
     ///
     /// A merge moves all ids of a person in one transaction. Beyond the limit both persons stay,
     /// and the events are stored.

@@ -1,4 +1,4 @@
-//! Commands of the migration guide, run unchanged.
+//! Commands of the guide to imports, run unchanged.
 
 use super::object_stores::Store;
 use super::{TestEnv, write_events};
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::Read;
 use std::process::Command;
 
-const GUIDE: &str = "deploy/migrations/README.md";
+const GUIDE: &str = "deploy/guide/importing.md";
 
 /// Runs a block of the guide in the test's folder, with this program and this project.
 fn run(env: &TestEnv, name: &str) -> String {

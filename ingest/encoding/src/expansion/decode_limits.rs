@@ -71,7 +71,7 @@ impl DecodeLimits {
 
     /// Limits that are left for other parts when one in `encoding` decoded to so many bytes.
     #[must_use]
-    pub fn less(self, bytes: usize, encoding: Encoding) -> Self {
+    pub fn left_after(self, bytes: usize, encoding: Encoding) -> Self {
         let slow_bytes = if encoding.is_slow() { bytes } else { 0 };
         Self {
             slow_bytes_max: self.slow_bytes_max.saturating_sub(slow_bytes),

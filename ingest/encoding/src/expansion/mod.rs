@@ -110,7 +110,7 @@ impl Expansion {
             encoding,
             Encoding::Gzip | Encoding::Deflate | Encoding::Zstd
         );
-        if !is_counted || bytes_max <= UNKNOWN_BYTES_MAX {
+        if !is_counted || bytes_max <= self.limits(false).of(encoding) {
             return None;
         }
         let usual = self.sent_bytes.saturating_mul(UNKNOWN_RATIO_MAX);

@@ -42,7 +42,7 @@ impl Parts {
             PROPERTIES => &mut self.properties,
             name if property(name).is_some() => {
                 if self.blobs.iter().any(|blob| blob.name == name) {
-                    return Err(twice(name));
+                    return Err(sent_twice(name));
                 }
                 self.blobs.push(part);
                 return Ok(());
@@ -55,7 +55,7 @@ impl Parts {
             }
         };
         if place.is_some() {
-            return Err(twice(&part.name));
+            return Err(sent_twice(&part.name));
         }
         *place = Some(part);
         Ok(())
@@ -221,7 +221,8 @@ impl Write for Bounded<'_> {
     }
 }
 
-fn twice(name: &str) -> ApiError {
+/// Error for a part that was sent twice.
+fn sent_twice(name: &str) -> ApiError {
     let shown = shown(name);
     refused(format!("The part `{shown}` was sent twice. Send it once.")).at(shown)
 }

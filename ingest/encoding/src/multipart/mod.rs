@@ -121,7 +121,7 @@ impl BodyDecoder<'_> {
             }
             let (part, encoding) = self.read_part(field, limits, &mut blocks).await?;
             blocks.next_part(part.text.len());
-            limits = limits.less(part.text.len(), encoding);
+            limits = limits.left_after(part.text.len(), encoding);
             parts.add(part)?;
         }
         Ok(parts)

@@ -116,7 +116,7 @@ fn a_gzip_head_may_have_a_name_and_all_other_fields() {
 
 proptest! {
     #[test]
-    fn both_ways_give_the_same(
+    fn decoding_whole_or_by_blocks_gives_the_same_result(
         plain in "\\PC{0,300}(ab){0,2000}\\PC{0,300}",
         place in any::<usize>(),
         change in any::<u8>(),

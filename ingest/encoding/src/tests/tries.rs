@@ -1,4 +1,4 @@
-//! Limits of the tries to decode one body, as a server and the search for dear bodies have them.
+//! Limits of the tries to decode one body, as a server and the search for costly bodies have them.
 
 use crate::testing;
 use crate::{BodyDecodeError, DecodeLimits, Encoded, Encoding, Expansion, Hints};
@@ -57,7 +57,7 @@ impl Endless {
 /// Regression: a core decoded no more than it parses, and a body of more than 13 KiB of blocks was
 /// inflated five times before it was refused.
 #[test]
-fn a_body_of_up_to_64_kib_is_tried_on_a_core_and_a_second_time_only_with_a_known_key() {
+fn a_small_body_is_tried_on_a_core_and_again_only_with_a_known_key() {
     let (known, unknown) = (Some("known"), Some("nobody's"));
     // Sent, hints, key in the head, key in the body, tries.
     for (sent_bytes, hints, named, found, expected) in [

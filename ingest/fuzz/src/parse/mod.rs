@@ -1,13 +1,13 @@
-//! Target `parse`: parses bodies and compares with serde_json and a model of the contract.
+//! Target `parse`: parses bodies and compares with serde_json and a reference parser.
 
 mod json;
-mod model;
+mod reference_parser;
 mod rows;
 
 use millrace_parse::{
     KeyLookup, Limits, ParseContext, ParseError, Parsed, Parser, Project, Protocol,
 };
-use model::{NOW, PROJECT};
+use reference_parser::{NOW, PROJECT};
 use std::cell::RefCell;
 use std::sync::LazyLock;
 use uuid::Uuid;
@@ -40,7 +40,7 @@ thread_local! {
 /// # Panics
 ///
 /// If the parser's two indexes lead to two results, if it accepts invalid JSON or refuses valid
-/// JSON as invalid, or if its rows differ from the model's.
+/// JSON as invalid, or if its rows differ from the reference parser's.
 pub fn parse(data: &[u8]) {
     let Some((&choice, body)) = data.split_first() else {
         return;
@@ -136,7 +136,7 @@ fn check_bytes(body: &[u8], result: &Result<Parsed, ParseError>) {
 fn check(body: &[u8], context: &ParseContext<'_>, result: &Result<Parsed, ParseError>) {
     let text = json::readable(body, context.limits.depth_max);
     match (result, text) {
-        (Ok(parsed), Some(text)) => model::check(&text, context, parsed),
+        (Ok(parsed), Some(text)) => reference_parser::check(&text, context, parsed),
         (Ok(_), None) => panic!("taken, and no JSON to serde_json"),
         (Err(ParseError::NeedsKey(key)), _) => panic!("{key:?} was known"),
         (Err(ParseError::Refused(error)), text) => {
@@ -149,7 +149,7 @@ fn check(body: &[u8], context: &ParseContext<'_>, result: &Result<Parsed, ParseE
                         "{} refused, and JSON to serde_json",
                         error.code
                     );
-                    model::check_refusal(&text, context, error.code);
+                    reference_parser::check_refusal(&text, context, error.code);
                 }
                 None => assert!(is_unreadable || error.code == "invalid_body"),
             }

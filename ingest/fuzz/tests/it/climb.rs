@@ -32,28 +32,28 @@ struct Goal {
     taken: fn(&Cost) -> u64,
     allowed: fn(&Cost) -> u64,
     /// Thousandths of what is allowed.
-    height: fn(&Cost) -> u64,
+    thousandths: fn(&Cost) -> u64,
     /// Factor on what is allowed.
     slack: u64,
 }
 
 /// Way and encoding in which a body is sent, and whether its key is known.
-type Carriage = ([&'static str; 2], bool);
+type RequestKind = ([&'static str; 2], bool);
 
-/// The dearest bodies by how they are sent and whether their key is known.
+/// Costliest bodies by how they are sent and whether their key is known.
 #[derive(Default)]
-struct Peaks(BTreeMap<Carriage, (Cost, Vec<u8>)>);
+struct CostliestBodies(BTreeMap<RequestKind, (Cost, Vec<u8>)>);
 
-impl Peaks {
-    /// Keeps a body that is dearer than those that are sent alike; returns true if it is.
-    fn keep(&mut self, cost: Cost, input: &[u8], height: fn(&Cost) -> u64) -> bool {
+impl CostliestBodies {
+    /// Keeps a body that costs more than those that are sent alike; returns true if it is.
+    fn keep(&mut self, cost: Cost, input: &[u8], thousandths: fn(&Cost) -> u64) -> bool {
         let kind = (cost.way, cost.is_key_known);
         let best = self.0.get(&kind);
-        let is_dearer = best.is_none_or(|(best, _)| height(&cost) > height(best));
-        if is_dearer {
+        let is_costlier = best.is_none_or(|(best, _)| thousandths(&cost) > thousandths(best));
+        if is_costlier {
             self.0.insert(kind, (cost, input.to_vec()));
         }
-        is_dearer
+        is_costlier
     }
 }
 
@@ -61,7 +61,7 @@ impl Peaks {
 /// those that are sent alike.
 fn climb(goal: &Goal, runs: u64) {
     let known = corpus("cost");
-    let mut peaks = Peaks::default();
+    let mut costliest = CostliestBodies::default();
     let mut mutator = Mutator::new(known.clone(), 7);
     let changed = (0..runs).map(|_| None);
     for input in known.into_iter().map(Some).chain(changed) {
@@ -71,11 +71,11 @@ fn climb(goal: &Goal, runs: u64) {
             continue;
         };
         assert_within_bound(goal, &cost, &input);
-        if peaks.keep(cost, &input, goal.height) && !is_known {
+        if costliest.keep(cost, &input, goal.thousandths) && !is_known {
             mutator.keep(input);
         }
     }
-    print(goal, &peaks);
+    print(goal, &costliest);
 }
 
 fn assert_within_bound(goal: &Goal, cost: &Cost, input: &[u8]) {
@@ -89,22 +89,26 @@ fn assert_within_bound(goal: &Goal, cost: &Cost, input: &[u8]) {
     );
 }
 
-/// Prints the dearest body of each kind, with the input that makes it again.
-fn print(goal: &Goal, peaks: &Peaks) {
+/// Prints the costliest body of each kind, with the input that makes it again.
+fn print(goal: &Goal, costliest: &CostliestBodies) {
     println!("{} of each kind of body at the highest:", goal.name);
-    for (([carrier, encoding], is_key_known), (cost, input)) in &peaks.0 {
+    for (([carrier, encoding], is_key_known), (cost, input)) in &costliest.0 {
         let key = if *is_key_known { "known" } else { "unknown" };
         let each = (goal.taken)(cost) as f64 / cost.counted_bytes().max(1) as f64;
         let shown = &input[..input.len().min(SHOWN_BYTES)];
         println!(
             "{carrier} {encoding}, key {key}: {} thousandths, {each:.1} {} a byte, {} sent: {:?}",
-            (goal.height)(cost),
+            (goal.thousandths)(cost),
             goal.unit,
             cost.sent_bytes,
             shown.escape_ascii().to_string()
         );
     }
-    let carriers: BTreeSet<_> = peaks.0.keys().map(|([carrier, _], _)| carrier).collect();
+    let carriers: BTreeSet<_> = costliest
+        .0
+        .keys()
+        .map(|([carrier, _], _)| carrier)
+        .collect();
     assert_eq!(carriers.len(), CARRIERS, "{carriers:?}");
 }
 
@@ -116,7 +120,7 @@ fn hill_climbing_finds_no_body_over_its_memory_bound() {
         cost: cost_of,
         taken: |cost| cost.allocated_bytes,
         allowed: Cost::allowed_bytes,
-        height: Cost::thousandths_of_memory,
+        thousandths: Cost::thousandths_of_memory,
         slack: 1,
     };
     climb(&goal, runs() / RUNS_SHARE);
@@ -131,7 +135,7 @@ fn hill_climbing_finds_no_body_over_its_time_bound() {
         cost: time_of,
         taken: |cost| cost.nanoseconds,
         allowed: Cost::allowed_nanoseconds,
-        height: Cost::thousandths_of_time,
+        thousandths: Cost::thousandths_of_time,
         slack: match is_optimized {
             true => SLACK,
             false => SLACK_UNOPTIMIZED,

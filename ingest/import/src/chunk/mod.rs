@@ -15,7 +15,7 @@ use crate::event_counts::EventCounts;
 use crate::files::SourceFile;
 use crate::journal::{EventState, RecordSet, RecordStatus, Refusals};
 use crate::plan::Plan;
-use crate::reject::{Reject, RejectReason, RejectedBy};
+use crate::rejected_records::{Reject, RejectReason, RejectedBy};
 use crate::replay::{Origin, Replay, Source};
 use crate::request::{BodyPrefix, Request};
 use crate::rules::Applier;
@@ -41,7 +41,7 @@ pub struct Chunk {
     pub skipped: u64,
     /// Requests with its events, each of one month, in the order of the months.
     pub requests: Vec<Request>,
-    /// Its events by day and name, without generated ones.
+    /// Events of the chunk by day and name, without generated ones.
     pub made: EventCounts,
     /// Events of `made` that were counted before, as they replay events that the server refused.
     pub made_before: EventCounts,

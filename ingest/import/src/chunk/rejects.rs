@@ -1,7 +1,7 @@
 //! Rejects of a chunk: those that it makes, and those that it replays.
 
 use crate::journal::{EventState, OpenRefusal};
-use crate::reject::Reject;
+use crate::rejected_records::Reject;
 
 /// A record that gave no event.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use crate::event_counter::{EventCounter, name_of};
 use crate::event_counts::{Day, EventCounts};
 use crate::ids::{EventPosition, Ids};
 use crate::journal::{EventState, RecordStatus};
-use crate::reject::Reject;
+use crate::rejected_records::Reject;
 use crate::request::{BodyPrefix, NewEvent, Request, RequestBuilder};
 use crate::rules::Applier;
 use millrace_rows::{Micros, Month};

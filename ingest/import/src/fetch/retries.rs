@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_source_that_asks_for_longer_ends_the_fetch_at_once_with_the_time_of_the_next_try() {
+    async fn a_longer_retry_after_ends_the_fetch_with_the_time_of_the_next_try() {
         for (asked, words) in [
             (43_201, "in 12 hours, from 2"),
             (86_400, "in 24 hours, from 2"),

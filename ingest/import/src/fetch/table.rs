@@ -146,6 +146,7 @@ impl TableExport {
 #[async_trait]
 impl Export for TableExport {
     fn source(&self) -> String {
+        // Folders that were fetched by earlier versions have this text, so it keeps `team`.
         format!(
             "{} at {}, team {}",
             self.settings.table,

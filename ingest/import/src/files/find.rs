@@ -24,7 +24,7 @@ pub enum FindError {
     /// A device, socket or named pipe, which may never end.
     #[error("{path} is {what}, and files are read; {advice}")]
     NoFile {
-        /// Its path.
+        /// Path of the device, socket or pipe.
         path: PathBuf,
         /// Kind of the thing at the path.
         what: &'static str,

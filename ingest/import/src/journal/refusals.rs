@@ -4,7 +4,7 @@
 use super::lines::{FileProgress, ImportedChunk, Line, lines};
 use super::records::RecordSet;
 use super::refused_records::EventState;
-use crate::reject::{Reject, RejectedBy};
+use crate::rejected_records::{Reject, RejectedBy};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -8,15 +8,16 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `settings` | settings of an import |
-//! | `reading` | the threads that read |
+//! | `order` | the order in which files are read |
+//! | `reader` | the threads that read |
 //! | `resend` | rejects that are sent again |
-//! | `sending` | the loop that sends |
+//! | `sender` | the loop that sends |
 //! | `tracker` | acknowledged chunks, in the order of their file |
 
 mod order;
-mod reading;
+mod reader;
 mod resend;
-mod sending;
+mod sender;
 mod settings;
 mod tracker;
 
@@ -24,15 +25,15 @@ pub use settings::Load;
 
 use crate::files::SourceFile;
 use crate::journal::{ANY_MAPPING, Journal, JournalHeader, Lock, Progress};
-use crate::reject::{Rejects, convert};
+use crate::rejected_records::{Rejects, convert};
 use crate::request::BodyPrefix;
 use crate::send::{Stop, Target};
 use crate::staging::LoadFolder;
 use crate::stats::StageStats;
 use anyhow::{Context, ensure};
 use millrace_sources::Position;
-use reading::PriorRecords;
-use sending::SendResult;
+use reader::PriorRecords;
+use sender::SendResult;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -160,11 +161,11 @@ impl Uploader<'_> {
                 let sender = sender.clone();
                 let (queue, prefix) = (&queue, &prefix);
                 scope.spawn(move || {
-                    reading::read(load, queue, known, prefix, compression, stats, &sender);
+                    reader::read(load, queue, known, prefix, compression, stats, &sender);
                 });
             }
             drop(sender);
-            runtime.block_on(sending::send(
+            runtime.block_on(sender::send(
                 load,
                 self.target.clone(),
                 receiver,

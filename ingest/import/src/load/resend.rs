@@ -6,13 +6,13 @@
 //! next one starts. Records that were mended and accepted are in neither.
 
 use super::Uploader;
-use super::reading::PriorRecords;
-use super::sending::SendResult;
+use super::reader::PriorRecords;
+use super::sender::SendResult;
 use super::tracker::Tracker;
 use crate::count::counted;
 use crate::files::{SourceFile, find};
 use crate::journal::{Journal, RecordStatus, Refusals};
-use crate::reject::{DedupBy, Reject, rewrite};
+use crate::rejected_records::{DedupBy, Reject, rewrite};
 use crate::staging::write_whole;
 use anyhow::{Context, bail};
 use millrace_sources::{Format, Position, framing};

@@ -6,7 +6,7 @@
 use crate::chunk::Chunk;
 use crate::files::SourceFile;
 use crate::journal::{EventState, ImportedChunk, Journal, OpenRefusal, OrdinalSet, RefusedRecords};
-use crate::reject::{Reject, RejectReason, RejectedBy, Rejects};
+use crate::rejected_records::{Reject, RejectReason, RejectedBy, Rejects};
 use crate::replay::Origin;
 use crate::send::RefusedEvent;
 use std::collections::{BTreeMap, HashMap, VecDeque};

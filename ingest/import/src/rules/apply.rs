@@ -2,7 +2,7 @@
 
 use super::cast::cast;
 use super::object::Object;
-use super::{Outside, Rules, is_one_of};
+use super::{OutOfBounds, Rules, is_one_of};
 use millrace_rows::Micros;
 use millrace_sources::RecordError;
 use serde_json::Value;
@@ -125,15 +125,15 @@ impl<'a> Applier<'a> {
             _ => return Ok(Some(at)),
         };
         match rules.outside {
-            Outside::Clamp => {
+            OutOfBounds::Clamp => {
                 self.count("clamp", "time");
                 Ok(Some(bound))
             }
-            Outside::Drop => {
+            OutOfBounds::Drop => {
                 self.count("drop", "time out of bounds");
                 Ok(None)
             }
-            Outside::Reject => Err(broken(
+            OutOfBounds::Reject => Err(broken(
                 "time_out_of_bounds",
                 Some("timestamp"),
                 "The time is out of the mapping's bounds. Change `time.earliest`, `time.latest` or `time.outside`.",

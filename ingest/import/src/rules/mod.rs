@@ -83,13 +83,13 @@ pub struct TimeRules {
     #[serde(deserialize_with = "instant")]
     pub latest: Option<Micros>,
     /// Treatment of events outside the bounds.
-    pub outside: Outside,
+    pub outside: OutOfBounds,
 }
 
 /// Treatment of an event whose time is out of bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outside {
+pub enum OutOfBounds {
     /// The record becomes a reject.
     #[default]
     Reject,

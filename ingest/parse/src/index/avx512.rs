@@ -74,7 +74,7 @@ struct State {
 pub(super) struct StructuralMarks {
     /// Offsets of the marks; only the first `len` count.
     pub marks: Vec<u32>,
-    /// Their characters.
+    /// Characters of the marks.
     pub characters: Vec<u8>,
     /// Number of marks.
     pub len: usize,

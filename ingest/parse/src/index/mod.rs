@@ -84,26 +84,6 @@ impl Index {
         index
     }
 
-    /// Gives memory back that only large bodies need; keeps so many entries at most.
-    pub fn shrink(&mut self, kept_max: usize) {
-        if self.capacity().max(self.escapes.capacity()) > kept_max {
-            *self = match self.backend {
-                IndexBackend::Portable { .. } => Self::portable(),
-                #[cfg(target_arch = "x86_64")]
-                IndexBackend::Avx512(_) => Self::default(),
-            };
-        }
-    }
-
-    /// Marks that fit without another allocation.
-    fn capacity(&self) -> usize {
-        match &self.backend {
-            IndexBackend::Portable { characters, .. } => characters.capacity(),
-            #[cfg(target_arch = "x86_64")]
-            IndexBackend::Avx512(found) => found.marks.capacity(),
-        }
-    }
-
     fn of(backend: IndexBackend) -> Self {
         Self {
             backend,

@@ -41,6 +41,8 @@ pub struct RecordedBatch {
     pub rows: Option<RowRange>,
     /// See [`InsertBatch::start_mark`](super::insert_batch::InsertBatch::start_mark).
     pub start_mark: Option<u32>,
+    /// See [`InsertBatch::rows_mark`](super::insert_batch::InsertBatch::rows_mark).
+    pub rows_mark: Option<u32>,
     pub attempt: u32,
     /// See [`InsertBatch::is_suspect`](super::insert_batch::InsertBatch::is_suspect).
     pub is_suspect: bool,
@@ -107,6 +109,8 @@ struct StoredBatch {
     rows: Option<(u32, u32)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     start_mark: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    rows_mark: Option<u32>,
     attempt: u32,
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     is_suspect: bool,
@@ -143,6 +147,7 @@ impl Stored {
                 last: stored_section_position(batch.last),
                 rows: batch.rows.map(|rows| (rows.from, rows.to)),
                 start_mark: batch.start_mark,
+                rows_mark: batch.rows_mark,
                 attempt: batch.attempt,
                 is_suspect: batch.is_suspect,
                 is_part: batch.is_part,
@@ -188,6 +193,7 @@ impl Stored {
                     last: section_position(batch.last),
                     rows: batch.rows.map(|(from, to)| RowRange { from, to }),
                     start_mark: batch.start_mark,
+                    rows_mark: batch.rows_mark,
                     attempt: batch.attempt,
                     is_suspect: batch.is_suspect,
                     is_part: batch.is_part,
@@ -244,6 +250,7 @@ mod tests {
                 last: section_position((3, 64, 0)),
                 rows: Some(RowRange { from: 1, to: 2 }),
                 start_mark: Some(u32::MAX),
+                rows_mark: Some(7),
                 attempt: 4,
                 is_suspect: true,
                 is_part: true,
@@ -259,16 +266,16 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_an_earlier_version_is_whole_and_has_no_start_mark() {
+    fn a_batch_of_an_earlier_version_is_whole_and_has_no_marks() {
         let bytes = checkpoint().to_bytes().unwrap();
         let text = String::from_utf8(bytes).unwrap();
-        let earlier = text.replace(r#""start_mark":4294967295,"#, "");
+        let earlier = text.replace(r#""start_mark":4294967295,"rows_mark":7,"#, "");
         let earlier = earlier.replace(r#""is_suspect":true,"is_part":true,"#, "");
-        assert!(earlier.len() + 55 < text.len(), "{text}");
+        assert!(earlier.len() + 70 < text.len(), "{text}");
         let read = Checkpoint::from_bytes(earlier.as_bytes()).unwrap();
         let batch = &read.in_flight[0];
-        assert_eq!((batch.start_mark, batch.is_suspect), (None, false));
-        assert!(!batch.is_part);
+        assert_eq!((batch.start_mark, batch.rows_mark), (None, None));
+        assert!(!batch.is_suspect && !batch.is_part);
     }
 
     #[test]

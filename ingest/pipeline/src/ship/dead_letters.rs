@@ -40,9 +40,9 @@ pub struct DeadLetters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameState {
     Free,
-    /// These bytes have it.
+    /// Name that has these bytes.
     Same,
-    /// Others have it.
+    /// Name that has other bytes.
     Taken,
 }
 
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_searched_for_a_place_only_if_it_is_in_a_name_that_is_not_tried_first() {
+    fn the_folder_is_searched_only_for_positions_in_unusual_names() {
         let dir = tempfile::tempdir().unwrap();
         for name in [
             "events-0000002a-4-128-1-1",

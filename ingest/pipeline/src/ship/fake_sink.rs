@@ -5,6 +5,7 @@ use super::source::unpacked;
 use millrace_clickhouse::{Body, EventVersion, InsertError, PresenceCount, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Answer to an insert by its rows.
@@ -14,6 +15,8 @@ type Answer = dyn Fn(&[u8]) -> Result<(), InsertError> + Send + Sync;
 #[derive(Clone)]
 pub(super) struct FakeSink {
     answer: Arc<Answer>,
+    /// Time after which inserts are answered.
+    answers_after: Option<Duration>,
     is_running: Arc<dyn Fn() -> Result<bool, QueryError> + Send + Sync>,
 }
 
@@ -30,7 +33,16 @@ impl FakeSink {
     ) -> Self {
         Self {
             answer: Arc::new(answer),
+            answers_after: None,
             is_running: Arc::new(|| Ok(false)),
+        }
+    }
+
+    /// Answers each insert only after this time.
+    pub(super) fn after(self, time: Duration) -> Self {
+        Self {
+            answers_after: Some(time),
+            ..self
         }
     }
 
@@ -57,6 +69,9 @@ impl Sink for FakeSink {
         while let Some(piece) = body.piece(index).await? {
             blocks.extend(piece);
             index += 1;
+        }
+        if let Some(time) = self.answers_after {
+            tokio::time::sleep(time).await;
         }
         (self.answer)(&unpacked(&blocks).unwrap_or_default())
     }

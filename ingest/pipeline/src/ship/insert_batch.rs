@@ -5,6 +5,7 @@
 
 use super::section::{InsertKey, Section, SectionPosition};
 use millrace_rows::RowKey;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use uuid::Uuid;
 
 /// Rows `from..to` of a section.
@@ -58,6 +59,9 @@ pub struct InsertBatch<S> {
     /// Random number of the process start that gave the token; `None` in a batch of an earlier
     /// version, whose tokens had none.
     pub start_mark: Option<u32>,
+    /// Hash of the rows, see [`rows_mark`]; `None` in a batch of an earlier version, whose tokens
+    /// had none.
+    pub rows_mark: Option<u32>,
     /// Number of the attempt; it rises when the rows are sent again although an earlier token may
     /// be spent.
     pub attempt: u32,
@@ -71,6 +75,23 @@ pub struct InsertBatch<S> {
     /// True for a part of a batch that ClickHouse could not read. Such parts get one permit of
     /// their own, so that they never keep the others waiting.
     pub is_part: bool,
+}
+
+/// Hashes the rows of sections, without reading them: of the last section the keys, which have ids
+/// and times of receipt. Logs that have this section in common have all before it in common, too.
+///
+/// A machine that is put back with its memory, or cloned with it, goes on as the same start, with
+/// other rows at the same positions.
+pub fn rows_mark<S>(sections: &[Section<S>]) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    for section in sections {
+        (section.rows, section.row_bytes).hash(&mut hasher);
+    }
+    // Tables that this version does not know have no keys.
+    let mut keys = sections.iter().rev().map(|section| &section.keys);
+    keys.find(|keys| !keys.is_empty()).hash(&mut hasher);
+    // Half of the hash, as it is recorded of each batch.
+    (hasher.finish() >> 32) as u32
 }
 
 impl<S> InsertBatch<S> {
@@ -99,7 +120,7 @@ impl<S> InsertBatch<S> {
 
     /// Token of the batch. Positions in a log are used once, so tokens are unique; `prefix` tells
     /// logs apart, and the mark of the start tells apart copies of one log, which go on from the
-    /// same position.
+    /// same position. The mark of the rows tells apart copies of a process.
     pub fn token(&self, prefix: &str) -> String {
         let rows = self
             .range
@@ -109,8 +130,12 @@ impl<S> InsertBatch<S> {
             .start_mark
             .map(|mark| format!("-{mark:08x}"))
             .unwrap_or_default();
+        let rows_mark = self
+            .rows_mark
+            .map(|mark| format!("-{mark:08x}"))
+            .unwrap_or_default();
         format!(
-            "{prefix}-{}-{}{mark}-{}-{}{rows}-{}",
+            "{prefix}-{}-{}{mark}-{}-{}{rows}{rows_mark}-{}",
             self.key.table_name(),
             self.key.month,
             self.span.first,
@@ -141,6 +166,7 @@ impl<S: Clone> InsertBatch<S> {
                 span: LogSpan::of(sections)?,
                 range,
                 start_mark: self.start_mark,
+                rows_mark: Some(rows_mark(sections)),
                 attempt: 0,
                 in_doubt: self.is_suspect,
                 is_suspect: self.is_suspect,
@@ -165,7 +191,7 @@ impl<S: Clone> InsertBatch<S> {
 mod tests {
     use super::*;
     use millrace_log::Position;
-    use millrace_rows::Month;
+    use millrace_rows::{Micros, Month};
 
     fn batch(rows: &[u32]) -> InsertBatch<()> {
         let section = |(index, &rows): (usize, &u32)| Section {
@@ -192,6 +218,7 @@ mod tests {
             sections,
             range: None,
             start_mark: Some(0xc0ffee),
+            rows_mark: Some(0xbeef),
             attempt: 2,
             in_doubt: true,
             is_suspect: false,
@@ -201,24 +228,51 @@ mod tests {
     }
 
     #[test]
-    fn a_token_names_table_month_start_range_and_attempt() {
+    fn a_token_names_table_month_start_range_rows_and_attempt() {
         assert_eq!(
             batch(&[1, 1]).token("n-live"),
-            "n-live-events-202611-00c0ffee-1:64.0-1:64.1-2"
+            "n-live-events-202611-00c0ffee-1:64.0-1:64.1-0000beef-2"
         );
         let [left, _] = batch(&[10]).halves().unwrap();
+        let mark = rows_mark(&left.sections);
         assert_eq!(
             left.token("n-live"),
-            "n-live-events-202611-00c0ffee-1:64.0-1:64.0.0..5-0"
+            format!("n-live-events-202611-00c0ffee-1:64.0-1:64.0.0..5-{mark:08x}-0")
         );
         let earlier = InsertBatch {
             start_mark: None,
+            rows_mark: None,
             ..batch(&[1, 1])
         };
         assert_eq!(
             earlier.token("n-live"),
             "n-live-events-202611-1:64.0-1:64.1-2",
             "an insert that is under way during an upgrade keeps its name"
+        );
+    }
+
+    #[test]
+    fn rows_are_told_apart_by_the_keys_of_the_last_section_that_has_some() {
+        let keyed = |ids: &[u128]| {
+            let mut sections = batch(&vec![1; ids.len()]).sections;
+            for (section, id) in sections.iter_mut().zip(ids) {
+                let key = RowKey {
+                    id: Uuid::from_u128(*id),
+                    received_at: Micros(7),
+                    index: None,
+                };
+                section.keys = vec![key; usize::from(*id > 0)];
+            }
+            rows_mark(&sections)
+        };
+        assert_eq!(keyed(&[1, 2]), keyed(&[1, 2]));
+        for other in [&[1, 3][..], &[1, 0], &[2], &[1, 2, 0]] {
+            assert_ne!(keyed(other), keyed(&[1, 2]), "{other:?}");
+        }
+        assert_ne!(keyed(&[1, 0]), keyed(&[2, 0]));
+        assert_ne!(
+            rows_mark(&batch(&[1]).sections),
+            rows_mark(&batch(&[2]).sections)
         );
     }
 

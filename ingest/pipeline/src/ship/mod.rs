@@ -54,9 +54,9 @@ mod sink;
 mod source;
 
 #[cfg(test)]
-mod fake_sink;
+mod delivery_model;
 #[cfg(test)]
-mod model;
+mod fake_sink;
 
 pub use lane::{ShipError, run};
 pub use limits::Limits;

@@ -1,8 +1,10 @@
-//! Permits and turns of batches that fail. One that fails again and again has a permit beside those
-//! of the lane: a batch that cannot be executed keeps its table and month waiting, and no other. Of
-//! the failing batches of a table and month one is tried, until it is through; one that may be
-//! failing alone goes behind the others after some tries. The others are parked from their first
-//! failure on: they hold no permit, and count as failing.
+//! Permits and locks of failing batches.
+//!
+//! A batch that fails repeatedly takes a permit of its own beside those of the lane, so that it
+//! delays only its table and month. Of the failing batches of one table and month, one holds the
+//! month's lock and is tried; after some tries it lets the next one try, unless the whole month is
+//! affected. The others are parked from their first failure on: they hold no permit and count as
+//! failing.
 
 use super::plan::BatchId;
 use millrace_rows::Month;
@@ -26,24 +28,24 @@ pub struct FailureReport {
     pub is_parked: bool,
 }
 
-/// Turns of the failing batches by column list and month, while there are any.
-type Turns = HashMap<(String, Month), Arc<AsyncMutex<()>>>;
+/// Locks of the failing batches by column list and month, while there are any.
+type MonthLocks = HashMap<(String, Month), Arc<AsyncMutex<()>>>;
 
-/// Turn of a failing batch: others of its table and month wait until it is dropped.
-pub type Turn = OwnedMutexGuard<()>;
+/// Lock that a failing batch holds: others of its table and month wait until it is dropped.
+pub type MonthLock = OwnedMutexGuard<()>;
 
 /// Permits that failing batches share: a few are tried at a time, however many there are.
 #[derive(Debug)]
 pub struct Retries {
     permits: Semaphore,
-    turns: Mutex<Turns>,
+    month_locks: Mutex<MonthLocks>,
     failing: mpsc::Sender<FailureReport>,
 }
 
 /// Stage of the delivery of a batch that fails for its rows or for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryStage {
-    /// Nothing is known against the rows yet.
+    /// First tries: nothing is known against the rows yet.
     First,
     /// The batch was kept whole, as its table has many parts: after some more failures it is
     /// returned again.
@@ -63,7 +65,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// The failures of a batch before a stage: after the first it counts as failing.
+    /// Failures that a batch begins a stage with: from the second stage on it counts as failing.
     pub const fn before(stage: DeliveryStage) -> Self {
         let count = match stage {
             DeliveryStage::First => 0,
@@ -88,27 +90,27 @@ impl Retries {
         let (failing, reports) = mpsc::channel(REPORTS_MAX);
         let retries = Self {
             permits: Semaphore::new(permits),
-            turns: Mutex::default(),
+            month_locks: Mutex::default(),
             failing,
         };
         (retries, reports)
     }
 
-    /// Waits for the turn of a batch that has failed, if it has. Turns are given in the order in
-    /// which they are asked for. To be asked for before a permit: a batch that is parked holds
-    /// none, neither of these nor, as it is reported, of the lane's.
-    pub async fn turn(
+    /// Waits for the lock of a batch's table and month, if the batch has failed. Locks are given in
+    /// the order in which they are asked for. Ask before a permit is taken: a batch that is
+    /// parked holds none, neither of these nor, as it is reported, of the lane's.
+    pub async fn lock_month(
         &self,
         id: BatchId,
         failures: &mut Failures,
         key: (&str, Month),
-    ) -> Option<Turn> {
+    ) -> Option<MonthLock> {
         if failures.count == 0 {
             return None;
         }
-        let turns = self.turns_of(key);
-        if let Ok(turn) = Arc::clone(&turns).try_lock_owned() {
-            return Some(turn);
+        let month_lock = self.month_lock_of(key);
+        if let Ok(lock) = Arc::clone(&month_lock).try_lock_owned() {
+            return Some(lock);
         }
         failures.count = failures.count.max(FAILING_AFTER);
         self.send(FailureReport {
@@ -117,16 +119,17 @@ impl Retries {
             is_parked: true,
         })
         .await;
-        let turn = turns.lock_owned().await;
+        let lock = month_lock.lock_owned().await;
         // The reports of others counted for this batch, too.
         failures.reported = None;
-        Some(turn)
+        Some(lock)
     }
 
-    fn turns_of(&self, (insert_target, month): (&str, Month)) -> Arc<AsyncMutex<()>> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, of_key| Arc::strong_count(of_key) > 1);
-        let of_key = turns.entry((insert_target.to_owned(), month));
+    fn month_lock_of(&self, (insert_target, month): (&str, Month)) -> Arc<AsyncMutex<()>> {
+        let locks = self.month_locks.lock();
+        let mut locks = locks.unwrap_or_else(PoisonError::into_inner);
+        locks.retain(|_, of_key| Arc::strong_count(of_key) > 1);
+        let of_key = locks.entry((insert_target.to_owned(), month));
         Arc::clone(of_key.or_default())
     }
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use millrace_blocks::{BlockError, Compressor, decompress_into_vec};
 use millrace_clickhouse::{Body, INSERT_BYTES_MAX, InsertError, InsertOutcome};
 use millrace_log::{FrameSection, LogHandle, ReadError, Reader};
+use millrace_rows::counted;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -356,9 +357,10 @@ fn cut<'a>(
         .rows(bytes)
         .map_err(|error| uncuttable(error.to_string()))?;
     let wanted = range.map_or(0..rows.len(), |it| it.from as usize..it.to as usize);
-    let kept = rows
-        .get(wanted.clone())
-        .ok_or_else(|| uncuttable(format!("the section has only {} rows", rows.len())))?;
+    let kept = rows.get(wanted.clone()).ok_or_else(|| {
+        let found = counted(rows.len() as u64, "row");
+        uncuttable(format!("the section has only {found}"))
+    })?;
     let span = match (kept.first(), kept.last()) {
         (Some(first), Some(last)) => first.bytes.start..last.bytes.end,
         _ => 0..0,

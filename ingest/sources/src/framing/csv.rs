@@ -7,6 +7,7 @@ use super::buffer::Buffer;
 use super::header::{self, Header};
 use crate::{FileError, Framing, Input, Position, Record, RecordError};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
+use millrace_rows::counted;
 use std::io::ErrorKind;
 
 /// Most bytes of a row, without its quotes.
@@ -224,8 +225,8 @@ impl Csv {
         }
         if row.fields != self.header.len() {
             let message = format!(
-                "The row has {} fields, the header {}. Put fields that hold the delimiter into quotes.",
-                row.fields,
+                "The row has {}, the header {}. Put fields that hold the delimiter into quotes.",
+                counted(row.fields as u64, "field"),
                 self.header.len()
             );
             return Some(RecordError::new("wrong_column_count", None, message));

@@ -63,7 +63,7 @@ impl<'a> Identity<'a> {
         if !merges {
             return resolved;
         }
-        let Some(pair) = Pair::of(event, properties) else {
+        let Some(pair) = IdentityPair::of(event, properties) else {
             return resolved;
         };
         // Only an exported `distinct_id` is canonical.
@@ -110,7 +110,7 @@ fn sent_with<'a>(properties: &Object<'a>) -> Option<Cow<'a, str>> {
 }
 
 /// Two ids that one event names.
-enum Pair<'a> {
+enum IdentityPair<'a> {
     Identify {
         user: Cow<'a, str>,
         anonymous: Cow<'a, str>,
@@ -118,7 +118,7 @@ enum Pair<'a> {
     Merge([Cow<'a, str>; 2]),
 }
 
-impl<'a> Pair<'a> {
+impl<'a> IdentityPair<'a> {
     fn of(event: &str, properties: &Object<'a>) -> Option<Self> {
         match event {
             // Names of Mixpanel's API, then of its libraries.

@@ -16,7 +16,7 @@ mod amplitude;
 mod amplitude_platform;
 mod clickhouse;
 mod csv;
-mod exports;
+mod export_clients;
 mod formats;
 mod google_analytics;
 mod mixpanel;

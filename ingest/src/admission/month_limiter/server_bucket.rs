@@ -29,14 +29,14 @@ pub(super) struct ServerBucket {
     tokens: Option<TokenBucket>,
     paid: PaidMonths,
     /// Charges within [`WINDOW`], oldest first.
-    begun: VecDeque<Begun>,
+    recent_charges: VecDeque<RecentCharge>,
     /// Time at which the months of an import beyond its tokens are paid off; no other import has
     /// any until then. As a debt of the bucket they would keep out everybody's events.
     excess_paid_at: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Begun {
+struct RecentCharge {
     owner: MonthOwner,
     months: usize,
     at: Instant,
@@ -64,10 +64,10 @@ impl ServerBucket {
         now: Instant,
     ) -> Result<ServerCharge, Duration> {
         self.paid.forget_old(now);
-        while let Some(first) = self.begun.front()
+        while let Some(first) = self.recent_charges.front()
             && now.duration_since(first.at) >= WINDOW
         {
-            self.begun.pop_front();
+            self.recent_charges.pop_front();
         }
         let months = self.paid.missing(months.iter().copied());
         if months.is_empty() {
@@ -80,12 +80,15 @@ impl ServerBucket {
         let tokens = self
             .tokens
             .get_or_insert_with(|| TokenBucket::full(SERVER_MONTHS_MAX, SERVER_MONTH_EVERY, now));
-        let own = self.begun.iter().filter(|begun| begun.owner == owner);
+        let own = self
+            .recent_charges
+            .iter()
+            .filter(|charge| charge.owner == owner);
         let needed = match lane {
             Lane::Live => months.len(),
             Lane::Historical => months.len().min(IMPORT_TOKENS_MAX),
         };
-        let began: usize = own.map(|begun| begun.months).sum();
+        let began: usize = own.map(|charge| charge.months).sum();
         let wanted = needed + needed.max(began);
         let missing = wanted.saturating_sub(tokens.left(now));
         if missing > 0 {
@@ -102,7 +105,7 @@ impl ServerBucket {
         }
         tokens.take(needed, now);
         self.paid.pay(&months, now);
-        self.begun.push_back(Begun {
+        self.recent_charges.push_back(RecentCharge {
             owner,
             months: months.len(),
             at: now,
@@ -132,10 +135,11 @@ impl ServerBucket {
             .excess_paid_at
             .and_then(|paid_at| paid_at.checked_sub(excess));
         self.paid.refund(&months, at);
-        let is_it =
-            |begun: &Begun| (begun.owner, begun.months, begun.at) == (owner, months.len(), at);
-        if let Some(place) = self.begun.iter().position(is_it) {
-            self.begun.remove(place);
+        let is_it = |charge: &RecentCharge| {
+            (charge.owner, charge.months, charge.at) == (owner, months.len(), at)
+        };
+        if let Some(place) = self.recent_charges.iter().position(is_it) {
+            self.recent_charges.remove(place);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Connections of a worker: accepted, served, refused, and waited for.
 
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use crate::config::ServerConfig;
 use crate::connection::limits::ConnectionPermit;
 use crate::connection::raw_response::{raw_rejection, respond_and_close};
@@ -72,8 +72,7 @@ impl Worker {
             }
         };
         let process = &self.core.process;
-        let address = peer.ip().to_canonical();
-        let limited = (!process.config.trusts(address)).then_some(address);
+        let limited = (!process.config.trusts(peer.ip())).then_some(peer.ip());
         match process.connection_limiter.admit(limited) {
             Ok(permit) => {
                 pass(PanicPoint::ConnectionAccepted);
@@ -134,14 +133,21 @@ async fn connection(
     open_connection: OpenConnection,
     stream: TcpStream,
     peer: SocketAddr,
-    _permit: ConnectionPermit,
+    permit: ConnectionPermit,
 ) {
     let worker = &open_connection.0;
     let core = &worker.core;
     let config = &core.process.config;
     let conn = ConnectionState::new(peer.ip(), config);
     let admission = Rc::clone(core);
-    let stream = TimedStream::new(stream, Rc::clone(&conn), admission, &config.limits);
+    let head_wait = permit.head_wait();
+    let stream = TimedStream::new(
+        stream,
+        Rc::clone(&conn),
+        admission,
+        head_wait,
+        &config.limits,
+    );
     let stream = TokioIo::new(stream);
     let service = service_fn(|request| {
         let ambiguous = conn.begin();

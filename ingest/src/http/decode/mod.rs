@@ -14,7 +14,7 @@ use millrace_encoding::{BodyDecodeError, DecodeLimits, Encoding, Expansion};
 use millrace_parse::ApiError;
 use millrace_rows::Lane;
 pub use offloaded::known_flow;
-use offloaded::{Tried, decode_offloaded};
+use offloaded::{DecodeAttempt, decode_offloaded};
 
 /// Decodes a payload; `key` is its project's where the head names it.
 pub async fn decode(
@@ -28,7 +28,7 @@ pub async fn decode(
     let sent_bytes = sent.bytes.len();
     let decoded_bytes_max = core.process.config.limits.decoded_bytes_max;
     let expansion = Expansion::of(sent_bytes, decoded_bytes_max);
-    let mut tried = Tried {
+    let mut tried = DecodeAttempt {
         limits: DecodeLimits::of_all(0),
         lane,
         flow: Flow::UNKNOWN,

@@ -3,7 +3,7 @@
 
 use super::encoded_payload::{DecodedPayload, EncodedPayload, PayloadKind, is_known};
 use crate::admission::budget::Share;
-use crate::admission::rejections::Rejection;
+use crate::admission::rejection::Rejection;
 use crate::core::Core;
 use crate::http::context::RequestContext;
 use crate::http::parse::LOOKUPS_MAX;
@@ -17,7 +17,7 @@ use millrace_rows::Lane;
 use std::cell::RefCell;
 
 /// State of an attempt to decode that did not suffice.
-pub(super) struct Tried {
+pub(super) struct DecodeAttempt {
     pub(super) limits: DecodeLimits,
     /// Lane of the request, as far as its head names it.
     pub(super) lane: Lane,
@@ -28,7 +28,7 @@ pub(super) struct Tried {
     pub(super) encoding: Encoding,
 }
 
-impl Tried {
+impl DecodeAttempt {
     /// Limits of the next attempt.
     fn next_limits(&self, sent: &EncodedPayload, expansion: &Expansion) -> DecodeLimits {
         let limits = expansion.limits(self.flow.is_known());
@@ -54,7 +54,7 @@ pub(super) async fn decode_offloaded(
     key: Option<&str>,
     mut share: Share,
     expansion: Expansion,
-    mut tried: Tried,
+    mut tried: DecodeAttempt,
 ) -> Result<DecodedPayload, ApiError> {
     let core = request.core;
     let keys = keys_so_far(key, &mut tried, &sent);
@@ -141,7 +141,7 @@ async fn json_of(
 }
 
 /// Keys that the head or the beginning of the body names.
-fn keys_so_far(key: Option<&str>, tried: &mut Tried, sent: &EncodedPayload) -> Vec<String> {
+fn keys_so_far(key: Option<&str>, tried: &mut DecodeAttempt, sent: &EncodedPayload) -> Vec<String> {
     match (key, &mut tried.encoded) {
         (Some(key), _) => vec![key.to_owned()],
         (None, Some(encoded)) => std::mem::take(&mut encoded.keys),
@@ -153,7 +153,7 @@ fn keys_so_far(key: Option<&str>, tried: &mut Tried, sent: &EncodedPayload) -> V
 fn refuse_larger(
     sent: &EncodedPayload,
     expansion: &Expansion,
-    tried: &Tried,
+    tried: &DecodeAttempt,
 ) -> Result<(), ApiError> {
     let is_key_known = tried.flow.is_known();
     let bytes_max = expansion.limits(is_key_known).of(tried.encoding);

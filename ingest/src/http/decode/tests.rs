@@ -25,7 +25,7 @@ fn noise(bytes: usize) -> String {
 /// Regression: each body with a known key had memory for 200 times what was sent, so that five
 /// had all there is.
 #[test]
-fn a_body_has_memory_for_what_it_is_likely_to_decode_to_and_then_for_all_that_it_may() {
+fn memory_is_reserved_for_the_likely_size_and_then_for_the_largest() {
     const MIB: usize = 1 << 20;
     let mut plain = noise(2 * MIB);
     plain += &"0".repeat(12 * MIB - plain.len());

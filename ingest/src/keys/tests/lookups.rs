@@ -60,7 +60,7 @@ async fn a_key_that_was_found_does_not_wait_for_keys_of_nobody() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_found_is_believed_when_there_is_no_place_to_look_it_up() {
+async fn a_known_key_is_taken_from_the_cache_while_lookups_are_full() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));

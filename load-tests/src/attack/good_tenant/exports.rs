@@ -3,54 +3,21 @@
 use super::tenant::{GoodTenant, LOOK_AGAIN, LOST_AFTER};
 use crate::attack::hostile::EXPORT_FOLDER;
 use crate::attack::tenants::text;
-use crate::wall_clock::{seconds_text, since_epoch};
+use crate::attack::yesterday::{EVENTS, Yesterday};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-const EVENTS: usize = 300;
-const DAY_SECONDS: i64 = 86_400;
 /// Pause between two exports.
 const PAUSE: Duration = Duration::from_secs(2);
-
-/// Yesterday, in UTC.
-struct Yesterday {
-    start: String,
-    end: String,
-}
-
-impl Yesterday {
-    fn new() -> Self {
-        let now = i64::try_from(since_epoch().as_secs()).unwrap_or(i64::MAX);
-        let today = now / DAY_SECONDS * DAY_SECONDS;
-        let text = |at| format!("{}Z", String::from_utf8_lossy(&seconds_text(at)));
-        Self {
-            start: text(today - DAY_SECONDS),
-            end: text(today),
-        }
-    }
-
-    /// Statement that inserts yesterday's events. Today's events would be exported by schedule, not
-    /// by a backfill.
-    fn events(&self, project_id: u64) -> String {
-        format!(
-            "INSERT INTO millrace.events SELECT generateUUIDv4(number) AS uuid, 'past' AS event, \
-             concat('{{\"number\":', toString(number), '}}') AS properties, \
-             parseDateTime64BestEffort('{}', 6, 'UTC') + 43200 AS timestamp, {project_id} AS team_id, \
-             'e' AS distinct_id, timestamp AS created_at, false AS historical_migration \
-             FROM numbers({EVENTS})",
-            self.start
-        )
-    }
-}
 
 /// Runs exports one after the other until the run is over.
 pub(super) async fn export_all(good: &GoodTenant<'_>) -> Result<()> {
     let yesterday = Yesterday::new();
     let (clickhouse, tenant) = (good.subject.clickhouse(), &good.tenants.good);
-    let events = yesterday.events(tenant.project_id);
+    let events = yesterday.insert(tenant.project_id);
     let stored = clickhouse.execute(&events).await;
     stored.context("yesterday's events")?;
     let new = json!({"name": "Yesterday", "interval": "day",

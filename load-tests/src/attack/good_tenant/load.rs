@@ -72,8 +72,8 @@ impl GoodTenant<'_> {
         let singles = singles.map_err(|_| anyhow!("a load panicked"))??;
         Ok(PhaseReport {
             kind,
-            singles: self.judged("single events", &singles),
-            batches: self.judged("batches", &batches?),
+            singles: self.checked_latency("single events", &singles),
+            batches: self.checked_latency("batches", &batches?),
         })
     }
 
@@ -93,7 +93,7 @@ impl GoodTenant<'_> {
     }
 
     /// Summarizes a run. Any failure but 503 is a violation; the report judges the number of 503s.
-    fn judged(&self, what: &str, summary: &Summary) -> Latency {
+    fn checked_latency(&self, what: &str, summary: &Summary) -> Latency {
         let mut refused = 0;
         for (reason, count) in &summary.failures {
             if reason == "status 503" {

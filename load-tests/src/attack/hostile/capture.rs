@@ -51,7 +51,7 @@ fn by_way(bombs: &[Bomb]) -> BTreeMap<&'static str, Vec<&Bomb>> {
     by_way
 }
 
-/// Sends mutated bodies of the fuzzers' corpora, and mutations of the dearest so far.
+/// Sends mutated bodies of the fuzzers' corpora, and mutations of the costliest so far.
 pub(super) async fn mutations(context: Arc<AttackContext>, mut rng: StdRng) {
     let (search, client) = (&context.search_of_nobody, &context.stranger);
     loop {

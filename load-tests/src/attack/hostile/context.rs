@@ -1,13 +1,15 @@
 //! State that all attacking tasks share.
 
+use super::operations::{CostlyOperation, OperationSearch};
+use super::tasks::is_wanted;
 use crate::attack::bombs::{self, Bomb};
-use crate::attack::cost_search::{CostSearch, DearBody};
+use crate::attack::cost_search::{CostSearch, CostlyBody};
 use crate::attack::findings::Findings;
 use crate::attack::http::Client;
 use crate::attack::mutate::Corpus;
 use crate::attack::options::Options;
 use crate::attack::subject::Subject;
-use crate::attack::tenants::{ANALYST, SENDER, STRANGER, Tenants};
+use crate::attack::tenants::{ANALYST, GUESSER, SCRAPER, SENDER, STRANGER, Tenants};
 use crate::clickhouse::ClickHouse;
 use crate::runtime::current_thread_runtime;
 use anyhow::Result;
@@ -15,6 +17,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Control characters that a terminal, a log or a mail would interpret in a line of a table.
@@ -29,18 +32,28 @@ pub(in crate::attack) struct AttackContext {
     pub(super) corpus: Corpus,
     pub(super) bombs_of_nobody: Vec<Bomb>,
     pub(super) bombs_with_key: Vec<Bomb>,
-    /// Dearest bodies of the stranger and of the sender with a key.
+    /// Costliest bodies of the stranger and of the sender with a key.
     pub(super) search_of_nobody: CostSearch,
     pub(super) search_with_key: CostSearch,
+    /// Costliest requests of the hostile tenant to the API.
+    pub(super) operation_search: OperationSearch,
+    /// True from the end of a round's duration on.
+    is_ending: AtomicBool,
     /// Paths of image tags, by the encoding of their data.
     pub(super) image_tags: Vec<(&'static str, String)>,
     pub(super) stranger: Client,
     pub(super) sender: Client,
     pub(super) analyst: Client,
+    /// Client of the API that has no key.
+    pub(super) guesser: Client,
+    /// Client of the health listener.
+    pub(super) scraper: Client,
     pub(super) clickhouse: ClickHouse,
     pub(super) data_dir: PathBuf,
     pub(super) pid: u32,
     pub(super) only: Vec<String>,
+    /// Exports of a full organization.
+    pub(super) full_exports: usize,
     pub(super) pause: Duration,
     pub(super) seed: u64,
 }
@@ -66,34 +79,53 @@ impl AttackContext {
             bombs_with_key: bombs::all(Some(&tenants.hostile.project_key), &mut rng)?,
             search_of_nobody: CostSearch::default(),
             search_with_key: CostSearch::default(),
+            operation_search: OperationSearch::default(),
+            is_ending: AtomicBool::new(false),
             image_tags: bombs::image_tags()?,
             stranger: Client::new(ingest, STRANGER)?,
             sender: Client::new(ingest, SENDER)?,
             analyst: Client::new(engine, ANALYST)?,
+            guesser: Client::new(&subject.credentials.admin_url, GUESSER)?,
+            scraper: Client::new(&subject.credentials.health_url, SCRAPER)?,
             clickhouse: subject.clickhouse(),
             data_dir: subject.data_dir(),
             pid: subject.pid(),
             only: options.only.clone(),
+            full_exports: options.exports,
             pause: options.pause,
             seed: options.seed,
         })
     }
 
-    /// Times the dearest bodies that were found, now that the attack is over.
-    pub(in crate::attack) fn dearest_bodies(&self) -> Result<Vec<DearBody>> {
+    /// Times the costliest bodies that were found, now that the attack is over.
+    pub(in crate::attack) fn costliest_bodies(&self) -> Result<Vec<CostlyBody>> {
         current_thread_runtime()?.block_on(async {
             let nobody = self
                 .search_of_nobody
-                .dearest(&self.stranger, "without a key");
-            let mut dearest = nobody.await;
-            let with_key = self.search_with_key.dearest(&self.sender, "with a key");
-            dearest.extend(with_key.await);
-            Ok(dearest)
+                .costliest(&self.stranger, "without a key");
+            let mut costliest = nobody.await;
+            let with_key = self.search_with_key.costliest(&self.sender, "with a key");
+            costliest.extend(with_key.await);
+            Ok(costliest)
         })
+    }
+
+    /// The costliest requests to the API that were found.
+    pub(in crate::attack) fn costliest_operations(&self) -> Vec<CostlyOperation> {
+        self.operation_search.costliest()
+    }
+
+    /// Returns true if tasks that are awaited have to end.
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_ending(&self, is_ending: bool) {
+        self.is_ending.store(is_ending, Ordering::Release);
     }
 
     /// Returns true if a task was selected.
     pub(super) fn is_wanted(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
+        is_wanted(name, &self.only)
     }
 }

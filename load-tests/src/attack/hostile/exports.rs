@@ -4,8 +4,6 @@ use super::context::{AttackContext, EXPORT_FOLDER};
 use crate::attack::http::Outcome;
 use crate::attack::tenants::text;
 use anyhow::{Context, Result};
-use rand::RngExt;
-use rand::rngs::StdRng;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -29,37 +27,87 @@ pub(super) async fn hanging_server() -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// Creates exports with the most expensive queries, into the good tenant's folder.
-pub(super) async fn queries(context: Arc<AttackContext>, mut rng: StdRng) {
+/// Creates exports with the most expensive queries, into the good tenant's folder, and exports with
+/// queries that must be refused.
+pub(super) async fn queries(context: Arc<AttackContext>) {
+    let costly = costly_queries();
+    let refused = refused_queries();
+    loop {
+        for (name, query) in &costly {
+            let new = new_export(EXPORT_FOLDER, query);
+            export(&context, &format!("costly exports: {name}"), &new).await;
+        }
+        for query in &refused {
+            let new = new_export(EXPORT_FOLDER, query);
+            let made = context.tenants.hostile.ask("POST", "batch_exports/", &new);
+            let what = "exports with queries that are refused";
+            context.findings.note_among(what, &made.await, &[400]);
+            sleep(context.pause * 5).await;
+        }
+        let outside = new_export("../out", "SELECT uuid FROM events");
+        export(&context, "exports to a folder outside", &outside).await;
+        clear(&context, KEPT).await;
+    }
+}
+
+fn new_export(folder: &str, query: &str) -> Value {
+    let destination = json!({"type": "FileSystem", "config": {"path": folder}});
+    json!({"name": "Costly", "interval": "every 5 minutes",
+        "destination": destination, "hogql_query": query})
+}
+
+/// Names and texts of the most expensive queries that the check of queries accepts.
+fn costly_queries() -> Vec<(&'static str, String)> {
+    // As many steps of patterns as a query may have.
+    let matched = ["a[ab]{300}c", "b[ab]{300}c", "a[ab]{299}c", "b[ab]{299}c"];
+    let matched = matched.map(|pattern| format!("match(properties, '{pattern}')"));
+    // As many columns as a query has words for.
+    let columns = (0..250).map(|number| format!("lower(properties) AS c{number}"));
+    let columns: Vec<String> = columns.collect();
+    vec![
+        (
+            "patterns",
+            format!("SELECT uuid FROM events WHERE {}", matched.join(" OR ")),
+        ),
+        (
+            "backtracking",
+            "SELECT uuid FROM events WHERE match(properties, '(a+)+$') OR properties LIKE '%a%b%c%d%'"
+                .to_owned(),
+        ),
+        (
+            "groups",
+            "SELECT distinct_id, uniqExact(properties) AS a, groupUniqArray(properties) AS b \
+             FROM events GROUP BY distinct_id"
+                .to_owned(),
+        ),
+        (
+            "arrays",
+            "SELECT groupArray(properties) AS a FROM events".to_owned(),
+        ),
+        (
+            "rows",
+            "SELECT arrayJoin(splitByChar('a', properties)) AS a, \
+             arrayJoin(splitByChar('b', properties)) AS b, \
+             arrayJoin(splitByChar('c', properties)) AS c FROM events"
+                .to_owned(),
+        ),
+        (
+            "columns",
+            format!("SELECT {} FROM events", columns.join(", ")),
+        ),
+    ]
+}
+
+/// Queries that cost more than one may, or join and sort.
+fn refused_queries() -> Vec<String> {
     let matched: Vec<String> = (0..20)
         .map(|number| format!("match(properties, 'a[ab]{{{}}}c')", 280 + number))
         .collect();
-    let queries = [
+    vec![
         format!("SELECT uuid FROM events WHERE {}", matched.join(" AND ")),
-        "SELECT uuid FROM events WHERE match(properties, '(a+)+$') OR properties LIKE '%a%b%c%d%'"
-            .to_owned(),
-        "SELECT distinct_id, count() FROM events GROUP BY distinct_id ORDER BY distinct_id"
-            .to_owned(),
+        "SELECT uuid FROM events ORDER BY properties".to_owned(),
         "SELECT a.uuid FROM events AS a JOIN events AS b ON a.event = b.event".to_owned(),
-        format!(
-            "SELECT {} FROM events",
-            vec!["lower(properties)"; 900].join(", ")
-        ),
-    ];
-    loop {
-        for query in &queries {
-            let path = if rng.random() {
-                EXPORT_FOLDER
-            } else {
-                "../out"
-            };
-            let destination = json!({"type": "FileSystem", "config": {"path": path}});
-            let new = json!({"name": "Costly", "interval": "every 5 minutes",
-                "destination": destination, "hogql_query": query});
-            export(&context, "costly exports", &new).await;
-        }
-        clear(&context, KEPT).await;
-    }
+    ]
 }
 
 /// Creates exports to servers that accept a connection and never respond.
@@ -123,5 +171,23 @@ pub(super) async fn clear(context: &AttackContext, kept: usize) {
         let path = format!("batch_exports/{id}/");
         let deleted: Outcome = hostile.ask("DELETE", &path, &Value::Null).await;
         context.findings.note("deleted exports", &deleted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attack::findings::Outcomes;
+    use crate::attack::hostile::unproved;
+
+    #[test]
+    fn each_costly_query_has_a_proof_of_its_own() {
+        let missing = unproved(&Outcomes::new(), &["queries".to_owned()]);
+        for (name, query) in costly_queries() {
+            let attempt = format!("costly exports: {name}: ");
+            assert!(missing.iter().any(|it| it.contains(&attempt)), "{name}");
+            // Bytes that a query may have.
+            assert!(query.len() < 20_000, "{name}");
+        }
     }
 }

@@ -29,11 +29,18 @@ pub(super) async fn all(context: Arc<AttackContext>, rng: StdRng) {
         let wrong = "no field of the API's document refuses control characters";
         context.findings.wrong(wrong.to_owned());
     }
-    make_all(&context, &attempts, judge, rng).await;
+    make_all(
+        &context,
+        "fields of the document",
+        &attempts,
+        check_response,
+        rng,
+    )
+    .await;
 }
 
 /// Records an outcome: a success is a violation, and so is a refusal that repeats the text.
-fn judge(findings: &Findings, attempt: &TextAttempt, outcome: &Outcome) {
+fn check_response(findings: &Findings, attempt: &TextAttempt, outcome: &Outcome) {
     let TextAttempt { method, path, .. } = attempt;
     let field = attempt.place.as_str();
     findings.note(ATTEMPTS, outcome);
@@ -213,7 +220,7 @@ mod tests {
                 status,
                 body: body.to_string(),
             };
-            judge(&findings, &attempt, &outcome);
+            check_response(&findings, &attempt, &outcome);
             assert_eq!(findings.wrongs().count, wrongs, "{status} {body}");
         }
     }

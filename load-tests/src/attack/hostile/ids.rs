@@ -79,7 +79,8 @@ impl Ids {
         if rng.random_ratio(1, MADE_UP) {
             return None;
         }
-        if !self.0.contains_key(list) || rng.random_ratio(1, ASK_AGAIN) {
+        let is_empty = self.0.get(list).is_none_or(Vec::is_empty);
+        if is_empty || rng.random_ratio(1, ASK_AGAIN) {
             let path = format!("{list}?limit=20");
             let asked = owner.ask_at("GET", &path, &Value::Null).await;
             // A list that was not read this time may be readable the next.

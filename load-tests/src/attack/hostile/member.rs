@@ -155,9 +155,12 @@ pub(super) async fn unread_lists(context: Arc<AttackContext>) {
 
 /// Sends requests with made-up keys.
 pub(super) async fn wrong_keys(context: Arc<AttackContext>, mut rng: StdRng) {
+    let organization = &context.tenants.hostile.organization;
+    let path = format!("/api/organizations/{organization}/members/");
     loop {
         let key = format!("phx_{:043}", rng.random::<u64>());
-        let tried = context.tenants.hostile.ask_with(&key, "members/").await;
+        let tried = context.guesser.call("GET", &path, &key, &Value::Null);
+        let tried = tried.await;
         context.findings.note_among("wrong keys", &tried, &[401]);
         sleep(context.pause * 5).await;
     }

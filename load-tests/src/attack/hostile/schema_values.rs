@@ -72,7 +72,7 @@ static NESTED_MARKERS: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// A value that few programs expect.
-fn odd(rng: &mut StdRng) -> Value {
+pub(super) fn odd(rng: &mut StdRng) -> Value {
     match rng.random_range(0..10) {
         0 => Value::Null,
         1 => json!(""),

@@ -12,11 +12,6 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
-/// Months of a request's events: more than a project may begin at once, and the most that it may.
-const MONTHS: [i32; 2] = [684, 100];
-const MONTHS_A_YEAR: i32 = 12;
-/// Made-up persons of a request.
-const PERSONS: usize = 1_000;
 /// Length of the longest accepted body in bytes, and one byte more.
 const BODY_BYTES: [usize; 2] = [20 << 20, (20 << 20) + 1];
 /// Bytes of an event above the limit.
@@ -33,7 +28,8 @@ const RESULTS: usize = 50_000;
 const READERS: usize = 24;
 const HELD: Duration = Duration::from_secs(20);
 
-async fn post(context: &AttackContext, what: &str, body: &Value) {
+/// Sends events and notes the outcome.
+pub(super) async fn post(context: &AttackContext, what: &str, body: &Value) {
     let sent = request("POST", "/batch/", &[], body.to_string().as_bytes());
     let outcome = context.sender.send(&sent).await;
     context.findings.note(what, &outcome);
@@ -59,7 +55,7 @@ pub(super) async fn bombs(context: Arc<AttackContext>, mut rng: StdRng) {
     }
 }
 
-/// Sends mutated bodies of the fuzzers' corpora with a known key, and mutations of the dearest so
+/// Sends mutated bodies of the fuzzers' corpora with a known key, and mutations of the costliest so
 /// far.
 pub(super) async fn mutations(context: Arc<AttackContext>, mut rng: StdRng) {
     let key = &context.tenants.hostile.project_key;
@@ -68,36 +64,6 @@ pub(super) async fn mutations(context: Arc<AttackContext>, mut rng: StdRng) {
         let outcome = search.step(client, &context.corpus, key, &mut rng).await;
         context.findings.note("mutated bodies with a key", &outcome);
         sleep(context.pause).await;
-    }
-}
-
-/// Sends events of hundreds of months.
-pub(super) async fn months(context: Arc<AttackContext>) {
-    for months in MONTHS.into_iter().cycle() {
-        let events: Vec<Value> = (0..months)
-            .map(|month| {
-                let (year, month) = (1970 + month / MONTHS_A_YEAR, month % MONTHS_A_YEAR + 1);
-                let timestamp = format!("{year}-{month:02}-01T00:00:00Z");
-                json!({"event": "old", "distinct_id": "h", "timestamp": timestamp})
-            })
-            .collect();
-        post(&context, "months", &batch(&context, &events)).await;
-        sleep(context.pause * 10).await;
-    }
-}
-
-/// Sends made-up persons, each with a property of another name.
-pub(super) async fn persons(context: Arc<AttackContext>, mut rng: StdRng) {
-    loop {
-        let events: Vec<Value> = (0..PERSONS)
-            .map(|_| {
-                let id: u64 = rng.random();
-                let set = json!({format!("p{}", id % 100): id});
-                json!({"event": "$set", "distinct_id": format!("made up {id}"), "$set": set})
-            })
-            .collect();
-        post(&context, "made-up persons", &batch(&context, &events)).await;
-        sleep(context.pause * 10).await;
     }
 }
 

@@ -14,6 +14,7 @@ impl fmt::Display for PhaseReport {
             PhaseKind::Calm => "calm",
             PhaseKind::Attack => "attack",
             PhaseKind::ExtraAttack => "extra",
+            PhaseKind::Months => "months",
             PhaseKind::Settling => "settling",
             PhaseKind::Over => "over",
         };
@@ -54,25 +55,7 @@ impl fmt::Display for Report {
             tried.add_row([what.clone(), told.collect::<Vec<_>>().join(", ")]);
         }
         writeln!(f, "{tried}\n")?;
-        let mut bounds = table(["good tenant", "calm", "attack", "at most", ""]);
-        for bound in self.bounds() {
-            let status = match (bound.is_kept(), bound.measured) {
-                (true, _) => "kept",
-                (false, 0) => "NOT MEASURED",
-                (false, _) => "NOT KEPT",
-            };
-            bounds.add_row([
-                bound.name.to_owned(),
-                format!("{:.2}", bound.calm),
-                format!("{:.2}", bound.attack),
-                format!("{:.2}", bound.max),
-                status.to_owned(),
-            ]);
-        }
-        for column in bounds.column_iter_mut().skip(1).take(3) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        writeln!(f, "{bounds}\n")?;
+        writeln!(f, "{}\n", bounds(self))?;
         for (what, seconds) in [
             ("persons", &self.persons),
             ("exports", &self.exports),
@@ -86,14 +69,23 @@ impl fmt::Display for Report {
                 seconds.attack.max
             )?;
         }
+        if self.full_exports.exports > 0 {
+            writeln!(f, "{}", self.full_exports)?;
+        }
         if let Some(verification) = &self.verification {
             writeln!(f, "\n{verification}\n")?;
         }
-        for (operation, took) in &self.dearest {
+        for (operation, took) in &self.slowest_operations {
             writeln!(f, "{operation}: {took}")?;
         }
-        for body in &self.dearest_bodies {
+        for operation in &self.costliest_operations {
+            writeln!(f, "{operation}")?;
+        }
+        for body in &self.costliest_bodies {
             writeln!(f, "{body}")?;
+        }
+        for group in &self.coverage {
+            writeln!(f, "{group}")?;
         }
         for wrong in &self.wrongs {
             writeln!(f, "WRONG: {wrong}")?;
@@ -106,6 +98,29 @@ impl fmt::Display for Report {
         }
         write!(f, "seed {}: {} wrong", self.seed, self.wrong)
     }
+}
+
+/// Table of the bounds with their figures.
+fn bounds(report: &Report) -> Table {
+    let mut bounds = table(["good tenant", "calm", "attack", "at most", ""]);
+    for bound in report.bounds() {
+        let status = match (bound.is_kept(), bound.measured) {
+            (true, _) => "kept",
+            (false, 0) => "NOT MEASURED",
+            (false, _) => "NOT KEPT",
+        };
+        bounds.add_row([
+            bound.name.to_owned(),
+            format!("{:.2}", bound.calm),
+            format!("{:.2}", bound.attack),
+            format!("{:.2}", bound.max),
+            status.to_owned(),
+        ]);
+    }
+    for column in bounds.column_iter_mut().skip(1).take(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    bounds
 }
 
 fn table<const N: usize>(header: [&str; N]) -> Table {

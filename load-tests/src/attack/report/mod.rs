@@ -4,16 +4,19 @@ mod display;
 #[cfg(test)]
 mod tests;
 
-use super::cost_search::DearBody;
+use super::cost_search::CostlyBody;
+use super::coverage::CoveredGroup;
+use super::export_runs::FullExports;
 use super::findings::{Findings, OperationTimes, Outcomes};
 use super::good_tenant::load::PhaseReport;
-use super::hostile::unproved;
+use super::hostile::{CostlyOperation, is_wanted, unproved};
+use super::options::Options;
 use super::phase::Seconds;
 use crate::verify::VerifyReport;
 use serde::Serialize;
 
 /// Slowest operations that a report shows.
-const DEAREST_MAX: usize = 12;
+const SLOWEST_OPERATIONS_MAX: usize = 12;
 
 /// Highest memory of a server: bodies (1 GiB and half as much for parsers), responses (256 MiB),
 /// and the process itself.
@@ -51,6 +54,8 @@ pub struct Report {
     pub exports: Seconds,
     /// Seconds until the API responds.
     pub answers: Seconds,
+    /// Exports of a full organization and their runs.
+    pub full_exports: FullExports,
     /// Age of the watermark in seconds: the lag of shipping.
     pub watermark: Seconds,
     /// Memory around each attack.
@@ -60,13 +65,24 @@ pub struct Report {
     pub verification: Option<VerifyReport>,
     /// Outcomes of all attempts.
     pub outcomes: Outcomes,
-    /// Missing proofs of the selected tasks: none of the expected outcomes was seen.
+    /// Missing proofs of the selected tasks: none of the expected outcomes was seen, or attempts
+    /// that the API's document asks for were not processed.
     pub unproved: Vec<String>,
-    /// Operations of the API with their response times, slowest first.
-    pub dearest: Vec<(String, OperationTimes)>,
+    /// Attempts that the API's document asks for, by group.
+    pub coverage: Vec<CoveredGroup>,
+    /// Operations of the API with their response times, slowest first. JSON reports call it
+    /// `dearest`.
+    #[serde(rename = "dearest")]
+    pub slowest_operations: Vec<(String, OperationTimes)>,
+    /// Times of the operation that was nearest to its promised time, or furthest beyond it; `None`
+    /// if operations were not selected.
+    pub latest_operation: Option<OperationTimes>,
+    /// Requests to the API that took longest for their bytes, and those with the longest responses.
+    pub costliest_operations: Vec<CostlyOperation>,
     /// Bodies with the longest response time per byte, sent without a key and with one; for each
-    /// sender the longest first.
-    pub dearest_bodies: Vec<DearBody>,
+    /// sender the longest first. JSON reports call it `dearest_bodies`.
+    #[serde(rename = "dearest_bodies")]
+    pub costliest_bodies: Vec<CostlyBody>,
     /// Number of violations.
     pub wrong: u64,
     /// The first violations, in words.
@@ -82,24 +98,36 @@ impl Report {
             persons: Seconds::default(),
             exports: Seconds::default(),
             answers: Seconds::default(),
+            full_exports: FullExports::default(),
             watermark: Seconds::default(),
             memory: Vec::new(),
             verification: None,
             outcomes: Outcomes::new(),
             unproved: Vec::new(),
-            dearest: Vec::new(),
-            dearest_bodies: Vec::new(),
+            coverage: Vec::new(),
+            slowest_operations: Vec::new(),
+            latest_operation: None,
+            costliest_operations: Vec::new(),
+            costliest_bodies: Vec::new(),
             wrong: 0,
             wrongs: Vec::new(),
         }
     }
 
     /// Adds the findings of the selected tasks.
-    pub(super) fn add(&mut self, findings: &Findings, only: &[String]) {
+    pub(super) fn add(&mut self, findings: &Findings, options: &Options) {
         self.outcomes = findings.outcomes();
-        self.unproved = unproved(&self.outcomes, only);
-        self.dearest = findings.dearest();
-        self.dearest.truncate(DEAREST_MAX);
+        self.unproved = unproved(&self.outcomes, &options.only);
+        self.coverage = findings.coverage.groups();
+        self.full_exports = findings.export_runs.figures();
+        if options.is_complete && options.only.is_empty() {
+            let missing = self.coverage.iter().filter(|group| !group.is_complete());
+            self.unproved.extend(missing.map(CoveredGroup::to_string));
+        }
+        self.slowest_operations = findings.slowest_operations();
+        self.slowest_operations.truncate(SLOWEST_OPERATIONS_MAX);
+        let is_selected = is_wanted("operations", &options.only);
+        self.latest_operation = is_selected.then(|| findings.latest_operation());
         let wrongs = findings.wrongs();
         (self.wrong, self.wrongs) = (wrongs.count, wrongs.examples);
     }

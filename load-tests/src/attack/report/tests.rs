@@ -108,6 +108,38 @@ fn the_engine_may_take_its_limit_and_what_it_has_in_calm() {
 }
 
 #[test]
+fn the_watermark_beside_many_months_has_a_bound_of_its_own() {
+    for (figures, beyond) in [(&[6.0][..], 0), (&[1.0, 6.2][..], 1), (&[][..], 1)] {
+        let mut report = report(1.0, 1.0);
+        report.watermark.calm = Spread::of(&[1.1]);
+        report.watermark.months = Spread::of(figures);
+        assert_eq!(report.slow().len(), 0, "no such phase was run");
+        report.phases.push(PhaseReport {
+            kind: PhaseKind::Months,
+            singles: Latency::default(),
+            batches: Latency::default(),
+        });
+        assert_eq!(report.slow().len(), beyond, "{figures:?}");
+        assert_eq!(report.unserved(), <[&str; 0]>::default());
+    }
+}
+
+#[test]
+fn an_operation_that_is_not_answered_in_its_time_breaks_a_bound() {
+    for (seconds, count, beyond) in [(1.0, 9, 0), (30.9, 9, 0), (31.1, 9, 1), (0.0, 0, 1)] {
+        let mut report = report(1.0, 1.0);
+        report.latest_operation = Some(OperationTimes {
+            count,
+            max_ms: seconds * 1e3,
+            promised_seconds: 30.0,
+            ..OperationTimes::default()
+        });
+        assert_eq!(report.slow().len(), beyond, "{seconds}");
+        assert!(report.is_right(), "time is not what is right");
+    }
+}
+
+#[test]
 fn at_most_one_percent_may_be_refused() {
     let beyond = |refused| {
         let mut report = report(1.0, 1.0);
@@ -154,6 +186,31 @@ fn a_service_that_was_never_given_breaks_its_bounds() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn attempts_that_were_not_processed_fail_a_complete_run_of_all_tasks() {
+    let findings = Findings::default();
+    findings.coverage.expect("fields", &["a".to_owned()]);
+    let file = std::path::PathBuf::new;
+    let mut options = Options::new(file(), file(), file(), 1);
+    let missing = |options: &Options| {
+        let mut report = report(1.0, 1.0);
+        report.add(&findings, options);
+        let unproved = report.unproved.iter();
+        unproved
+            .filter(|it| it.starts_with("fields: 0 of 1"))
+            .count()
+    };
+    assert_eq!(missing(&options), 1);
+    options.only = vec!["fields".to_owned()];
+    assert_eq!(missing(&options), 0);
+    options.only.clear();
+    options.is_complete = false;
+    assert_eq!(missing(&options), 0);
+    options.is_complete = true;
+    findings.coverage.mark("fields", "a");
+    assert_eq!(missing(&options), 0);
 }
 
 #[test]

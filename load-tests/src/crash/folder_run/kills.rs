@@ -6,7 +6,7 @@ use crate::crash::check::{self, Promise};
 use crate::crash::kill::{Kill, Kind, Victim};
 use crate::crash::power::victim_of;
 use crate::crash::strace::Strace;
-use crate::crash::subject::Up;
+use crate::crash::subject::StartOutcome;
 use crate::plan::{Mode, Plan};
 use crate::run::run_observed;
 use crate::stop::Stop;
@@ -30,13 +30,13 @@ impl FolderRun<'_> {
         let said_before = self.subject.stderr_text()?.len();
         let up = self.subject.up(kill.fail_point().as_deref())?;
         let (kind, is_met) = match (up, kill.kind) {
-            (Up::Killed, kind) => (kind, true),
-            (Up::Running, Kind::Random(victim)) => {
+            (StartOutcome::Killed, kind) => (kind, true),
+            (StartOutcome::Running, Kind::Random(victim)) => {
                 let power = self.power.as_ref();
                 let victim = power.map_or(victim, |power| power.shared_by(victim));
                 (Kind::Random(victim), self.at_random(kill, victim)?)
             }
-            (Up::Running, kind @ Kind::At(point)) => {
+            (StartOutcome::Running, kind @ Kind::At(point)) => {
                 let reach_max = if point.at_start {
                     Duration::ZERO
                 } else {
@@ -44,7 +44,7 @@ impl FolderRun<'_> {
                 };
                 (kind, self.at_point(kill, reach_max, said_before)?)
             }
-            (Up::Running, Kind::PartRename) => self.at_rename(kill)?,
+            (StartOutcome::Running, Kind::PartRename) => self.at_rename(kill)?,
         };
         self.lose_power(victim_of(kind))?;
         self.report.killed(kind, is_met);

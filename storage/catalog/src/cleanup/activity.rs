@@ -33,7 +33,7 @@ impl Cleanup<'_> {
             return Ok(0);
         };
         let transaction = self.0.begin().await?;
-        let forgotten = forget(&transaction, which, until).await;
+        let forgotten = delete_entries(&transaction, which, until).await;
         self.0
             .finish(transaction, forgotten.map_err(Into::into))
             .await
@@ -63,7 +63,7 @@ impl Cleanup<'_> {
 
 /// Deletes entries and lowers their count. The count is written last, as by writers of entries, and
 /// it locks one row only: so neither waits for the other.
-async fn forget(
+async fn delete_entries(
     within: &DatabaseTransaction,
     (organization, scope): ScopeInOrganization,
     until: UtcTime,

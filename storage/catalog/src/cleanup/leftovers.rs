@@ -105,7 +105,7 @@ impl Cleanup<'_> {
             .exec(&self.0.writer)
             .await?;
         tracing::info!(
-            team_id = project_id,
+            project_id,
             "the catalog has no rows of a deleted project any more; its events stay in ClickHouse \
              until `millrace purge`"
         );

@@ -54,7 +54,7 @@ impl Cleanup<'_> {
             noted.map_err(|error| self.0.error(&error))?;
             self.0.commit(transaction).await?;
         }
-        let forgotten = forget(&self.0.writer, &looked.noted - &looked.idle).await;
+        let forgotten = delete_notes(&self.0.writer, &looked.noted - &looked.idle).await;
         forgotten.map_err(|error| self.0.error(&error))?;
         Ok(Some(looked.last))
     }
@@ -145,7 +145,8 @@ async fn note(within: &DatabaseTransaction, ids: BTreeSet<i64>, now: UtcTime) ->
     noted.exec_without_returning(within).await.map(drop)
 }
 
-async fn forget(db: &DatabaseConnection, ids: BTreeSet<i64>) -> Result<(), DbErr> {
+/// Deletes the notes on users who are not idle any more.
+async fn delete_notes(db: &DatabaseConnection, ids: BTreeSet<i64>) -> Result<(), DbErr> {
     if ids.is_empty() {
         return Ok(());
     }

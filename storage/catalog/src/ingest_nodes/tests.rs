@@ -36,7 +36,7 @@ struct Node {
     row: Option<nodes::Model>,
     /// Log: arrival times of rows that are not shipped.
     unshipped: Vec<i64>,
-    /// Those of person updates among them.
+    /// Arrival times of person updates among them.
     unshipped_updates: Vec<i64>,
     life: Life,
 }

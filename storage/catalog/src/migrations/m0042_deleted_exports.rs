@@ -218,7 +218,7 @@ fn runs() -> TableCreateStatement {
         .col(big_integer("next_try_at").default(0))
         .col(integer("failures_count").default(0))
         .col(big_integer_null("bytes_exported"))
-        .foreign_key(&mut below(
+        .foreign_key(&mut child_of(
             "batch_export_runs_copied",
             "backfill_id",
             "batch_export_backfills_copied",
@@ -235,7 +235,7 @@ fn logs() -> TableCreateStatement {
         .col(big_integer("logged_at"))
         .col(text("level"))
         .col(text("message"))
-        .foreign_key(&mut below(
+        .foreign_key(&mut child_of(
             "batch_export_logs_copied",
             "run_id",
             "batch_export_runs_copied",
@@ -243,7 +243,7 @@ fn logs() -> TableCreateStatement {
         .take()
 }
 
-fn below(
+fn child_of(
     table: &'static str,
     column: &'static str,
     parent: &'static str,

@@ -1,5 +1,5 @@
-//! Instants on the wire: any offset is accepted, times without one are refused; UTC is written, with
-//! microseconds only if there are any.
+//! Instants on the wire: any offset is accepted, times without one are refused; UTC is written,
+//! with microseconds only if there are any.
 
 use super::UtcTime;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

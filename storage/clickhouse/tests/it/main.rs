@@ -25,5 +25,5 @@ mod proxy;
 mod purge;
 mod quorum;
 mod reads;
-mod rejected;
+mod rejected_events;
 mod stale_answers;

@@ -19,7 +19,8 @@ fn person(id: Uuid, properties: &str, is_deleted: bool, version: i64) -> Vec<u8>
     row
 }
 
-fn distinct_id(distinct_id: &str, person: Uuid, version: i64) -> Vec<u8> {
+/// RowBinary of a distinct id of the project 1.
+pub fn distinct_id(distinct_id: &str, person: Uuid, version: i64) -> Vec<u8> {
     let mut row = Vec::new();
     put_i64(&mut row, 1);
     put_bytes(&mut row, distinct_id.as_bytes());

@@ -2,7 +2,7 @@
 
 use crate::fixture::Database;
 use millrace_clickhouse::{
-    ProjectLogin, ProjectRows, ProjectStatement, ProjectToken, ProjectUsers, ProjectViews,
+    ProjectAnswer, ProjectLogin, ProjectStatement, ProjectToken, ProjectUsers, ProjectViews,
     QueryError, ReadOptions, UserLimits,
 };
 use millrace_embedded::testing::TestEngine;
@@ -69,7 +69,7 @@ fn statement<'a>(sql: &'a str, query_id: &'a str) -> ProjectStatement<'a> {
     }
 }
 
-async fn all(rows: &mut ProjectRows) -> Result<String, QueryError> {
+async fn all(rows: &mut ProjectAnswer) -> Result<String, QueryError> {
     let mut text = Vec::new();
     while let Some(piece) = rows.next().await? {
         text.extend_from_slice(&piece);

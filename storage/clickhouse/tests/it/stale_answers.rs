@@ -1,16 +1,19 @@
 //! Answers that a gateway repeats: genuine ones of ClickHouse's, to earlier queries.
 
 use crate::fixture::{Database, NOVEMBER, compressed, events, key};
+use crate::persons::distinct_id;
 use crate::proxy::{answer_of, behind, read_request};
+use bytes::Bytes;
 use millrace_clickhouse::{
-    ClickHouse, EventIdentity, EventVersion, Insert, InsertOutcome, QueryError, QueryErrorKind,
-    Settings,
+    ClickHouse, EventIdentity, EventVersion, Insert, InsertOutcome, PersonTable, QueryError,
+    QueryErrorKind, ReadOptions, Settings,
 };
 use millrace_rows::{Micros, Month, ProjectId, Table};
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
+use uuid::Uuid;
 
 const MONTH: Month = Month(202_611);
 /// Name under which boot ids are asked for.
@@ -117,4 +120,69 @@ async fn a_genuine_success_of_an_earlier_insert_proves_nothing() {
         assert_eq!(outcome.err(), expected, "{token}");
     }
     assert_eq!(database.events().await, 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_genuine_success_of_an_earlier_copy_of_persons_proves_nothing() {
+    let database = Database::make("stale_copy").await;
+    let settings = behind_repeating(&database.settings).await;
+    let clickhouse = ClickHouse::new(&settings);
+    let rows = |version| Bytes::from(distinct_id("a", Uuid::from_u128(7), version));
+    let copied = clickhouse.copy_persons(PersonTable::DistinctIds, rows(1));
+    copied.await.unwrap();
+    let copied = clickhouse.copy_persons(PersonTable::DistinctIds, rows(2));
+    let error = copied.await.unwrap_err();
+    assert_eq!(error.outcome, InsertOutcome::Unproven, "{error}");
+    assert!(
+        error.message.contains("not the one that was asked"),
+        "{error}"
+    );
+    let stored = "SELECT count() FROM {db}.person_distinct_ids WHERE version = 2";
+    assert_eq!(database.number(stored).await, 0);
+}
+
+/// Query whose answer ends something, or deletes rows.
+#[derive(Clone, Copy, Debug)]
+enum Decision {
+    Number,
+    ProjectsWithRows,
+    Deletion,
+    DropPersonUpdates,
+}
+
+impl Decision {
+    async fn ask(self, clickhouse: &ClickHouse) -> Result<(), QueryError> {
+        match self {
+            Self::Number => {
+                let options = ReadOptions::new(Uuid::new_v4().to_string());
+                let asked = clickhouse.read_number("SELECT 42", &options);
+                asked.await.map(drop)
+            }
+            Self::ProjectsWithRows => clickhouse.projects_with_rows().await.map(drop),
+            Self::Deletion => clickhouse.deletion().await.map(drop),
+            Self::DropPersonUpdates => {
+                let dropped = clickhouse.drop_person_updates(MONTH);
+                dropped.await.map(drop)
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_genuine_answer_to_an_earlier_query_ends_and_deletes_nothing() {
+    let database = Database::make("stale_decisions").await;
+    for decision in [
+        Decision::Number,
+        Decision::ProjectsWithRows,
+        Decision::Deletion,
+        Decision::DropPersonUpdates,
+    ] {
+        let settings = behind_repeating(&database.settings).await;
+        let clickhouse = ClickHouse::new(&settings);
+        let asked = decision.ask(&clickhouse).await;
+        asked.unwrap_or_else(|error| panic!("{decision:?}: {error}"));
+        let error = decision.ask(&clickhouse).await.unwrap_err();
+        assert_eq!(error.kind, QueryErrorKind::NotClickHouse, "{decision:?}");
+        assert!(error.message.contains("another query"), "{error}");
+    }
 }

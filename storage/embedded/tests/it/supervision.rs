@@ -90,6 +90,58 @@ async fn a_process_that_cannot_start_is_restarted_and_its_last_stderr_line_is_ke
 }
 
 #[tokio::test]
+async fn whatever_a_process_writes_its_last_line_is_kept() {
+    let long = format!("{} … (34464 bytes cut)", "a".repeat(64 << 10));
+    let table = [
+        ("printf 'not \\377 UTF-8\\n' >&2", "not \u{fffd} UTF-8"),
+        (
+            "printf '\\377\\n' >&2; echo no engine here >&2",
+            "no engine here",
+        ),
+        ("head -c 100000 /dev/zero | tr '\\0' a >&2", long.as_str()),
+        (
+            "head -c 9000000 /dev/zero | tr '\\0' a >&2; echo >&2; echo no engine here >&2",
+            "no engine here",
+        ),
+    ];
+    for (writes, expected) in table {
+        let supervisor = Supervisor::start(SupervisorOptions::default(), move |_| {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("{writes}; exit 3")]);
+            command
+        })
+        .unwrap();
+        let seen = wait_for(&mut supervisor.status(), |status| status.restarts >= 1).await;
+        assert_eq!(seen.last_stderr_line.as_deref(), Some(expected), "{writes}");
+        tokio::task::spawn_blocking(move || supervisor.stop())
+            .await
+            .unwrap();
+    }
+}
+
+/// Regression: the supervisor took such a line for the end of the process, and waited for that.
+#[tokio::test]
+async fn a_process_that_wrote_no_utf8_is_stopped() {
+    let supervisor = Supervisor::start(SupervisorOptions::default(), |_| {
+        let mut command = Command::new("sh");
+        let ready = "echo millrace-clickhouse ready 127.0.0.1:1";
+        let script = format!("printf '\\377\\n' >&2; {ready}; exec sleep 600");
+        command.args(["-c", &script]);
+        command
+    })
+    .unwrap();
+    let mut status = supervisor.status();
+    wait_for(&mut status, |status| {
+        matches!(status.state, State::Up { .. })
+    })
+    .await;
+    let stopping = tokio::task::spawn_blocking(move || supervisor.stop());
+    let stopped = tokio::time::timeout(Duration::from_secs(60), stopping).await;
+    stopped.expect("it waits for the process").unwrap();
+    assert_eq!(status.borrow().state, State::Stopped);
+}
+
+#[tokio::test]
 async fn a_process_that_fails_permanently_is_restarted_only_if_it_was_up_before() {
     let table = [
         (false, State::Failed, 0),

@@ -25,6 +25,7 @@ fn count(counter: &Cell<u64>) {
     counter.set(counter.get() + 1);
 }
 
+/// Step of a case.
 #[derive(Clone, Debug)]
 enum Operation {
     Append { seed: u64, blocks_bytes: usize },
@@ -85,6 +86,7 @@ impl Model {
     }
 }
 
+/// Machine that runs the log, with the model that it is compared with.
 struct Machine<'a> {
     fs: MemoryFs,
     model: Model,

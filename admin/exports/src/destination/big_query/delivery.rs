@@ -23,8 +23,11 @@ const DIGITS_MAX: usize = 300;
 pub(super) struct LoadDelivery {
     service: Arc<BigQueryService>,
     upload: Upload,
+    /// Name of the staging table.
     stage: String,
+    /// Job that loads the rows into the staging table.
     load: Job,
+    /// Job that merges the staging table into the table.
     merge: Job,
     receiver: Receiver,
 }
@@ -34,14 +37,15 @@ impl LoadDelivery {
         service: Arc<BigQueryService>,
         run: &RunScope,
     ) -> Result<Self, ExportError> {
-        let table = service.names.table.clone();
+        let table = service.table_ref.table.clone();
         let location = service.find_dataset().await?;
         service.create_table(&table).await?;
         let stage = stage_name(&table, run);
         let id = job_id(&stage);
         let load = service.job(format!("{id}_load"), location.as_deref());
         let merge = service.job(format!("{id}_merge"), location.as_deref());
-        let upload = Upload::begin(Arc::clone(&service), &load_of(&service, &load, &stage)).await?;
+        let upload =
+            Upload::begin(Arc::clone(&service), &load_job(&service, &load, &stage)).await?;
         Ok(Self {
             service,
             upload,
@@ -66,20 +70,20 @@ pub(super) async fn load_row(
 ) -> Result<(), ExportError> {
     let location = service.find_dataset().await?;
     let load = service.job(format!("{}_load", job_id(table)), location.as_deref());
-    let body = load_of(service, &load, table);
+    let body = load_job(service, &load, table);
     let mut upload = Upload::begin(Arc::clone(service), &body).await?;
     let mut row = Vec::new();
-    let cells = service.names.layout.columns.iter();
+    let cells = service.table_ref.layout.columns.iter();
     let cells: Vec<Cell<'_>> = cells
-        .map(|column| Some(tested(column.column_type)))
+        .map(|column| Some(test_value(column.column_type)))
         .collect();
-    service.names.append(&cells, &mut row);
+    service.table_ref.append(&cells, &mut row);
     upload.write(&row).await?;
-    loaded(service, upload, &load, 1).await
+    finish_load(service, upload, &load, 1).await
 }
 
 /// Value of a column in the test's row.
-fn tested(column_type: ColumnType) -> Cow<'static, str> {
+fn test_value(column_type: ColumnType) -> Cow<'static, str> {
     let value = match column_type {
         ColumnType::Text => "test",
         ColumnType::Json => "{}",
@@ -90,7 +94,7 @@ fn tested(column_type: ColumnType) -> Cow<'static, str> {
 }
 
 /// Ends the upload, and waits for the load job and for all its rows.
-async fn loaded(
+async fn finish_load(
     service: &BigQueryService,
     upload: Upload,
     load: &Job,
@@ -107,8 +111,9 @@ async fn loaded(
     Ok(())
 }
 
-fn load_of(service: &BigQueryService, job: &Job, stage: &str) -> Value {
-    let mut schema = service.names.schema();
+/// Body of the request that starts a load job.
+fn load_job(service: &BigQueryService, job: &Job, stage: &str) -> Value {
+    let mut schema = service.table_ref.schema();
     // The MERGE fills the last column.
     if let Some(fields) = schema.pointer_mut("/fields").and_then(Value::as_array_mut) {
         fields.pop();
@@ -116,7 +121,7 @@ fn load_of(service: &BigQueryService, job: &Job, stage: &str) -> Value {
     json!({
         "jobReference": job,
         "configuration": {"load": {
-            "destinationTable": service.names.reference(stage),
+            "destinationTable": service.table_ref.reference(stage),
             "schema": schema,
             "sourceFormat": "NEWLINE_DELIMITED_JSON",
             "createDisposition": "CREATE_IF_NEEDED",
@@ -133,8 +138,8 @@ impl Delivery for LoadDelivery {
         let mut out = Vec::new();
         while let Some(line) = self.receiver.lines.next_line()? {
             let line = self.receiver.take(&line);
-            let names = &self.service.names;
-            names.append(&names.layout.cells(&line)?, &mut out);
+            let table_ref = &self.service.table_ref;
+            table_ref.append(&table_ref.layout.cells(&line)?, &mut out);
         }
         self.upload.write(&out).await
     }
@@ -160,8 +165,10 @@ impl Delivery for LoadDelivery {
         let mut ending = Stage::new(stage.clone());
         let merging = async {
             if rows > 0 {
-                loaded(&service, upload, &load, rows).await?;
-                service.query(&merge, &service.names.merge(&stage)).await?;
+                finish_load(&service, upload, &load, rows).await?;
+                service
+                    .query(&merge, &service.table_ref.merge(&stage))
+                    .await?;
             }
             Ok::<(), ExportError>(())
         };

@@ -8,7 +8,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `sql` | names, columns, the MERGE |
+//! | `sql` | the table and its columns, the MERGE |
 //! | `service` | calls with the service account's token; tables, jobs and their outcome |
 //! | `upload` | one resumable upload |
 //! | `delivery` | delivery of one run |
@@ -49,7 +49,7 @@ impl Service for BigQueryService {
     }
 
     async fn test(self: Arc<Self>, step: TestStep, test_id: Uuid) -> Result<(), ExportError> {
-        let scratch = scratch_name(&self.names.table, test_id);
+        let scratch = scratch_name(&self.table_ref.table, test_id);
         match step {
             TestStep::Reach | TestStep::Authenticate => self.log_in().await.map(drop),
             TestStep::Find => self.find_dataset().await.map(drop),

@@ -1,7 +1,7 @@
 //! BigQuery's API: calls with the service account's token, tables, jobs and their outcome.
 
 use super::failure;
-use super::sql::Names;
+use super::sql::TableRef;
 use crate::destination::settings::Settings;
 use crate::destination::table::Layout;
 use crate::destination::warehouse::api::{Api, ApiResponse};
@@ -36,7 +36,7 @@ pub(super) struct Job {
 
 /// BigQuery as a service: a service account, and the table that it fills.
 pub(crate) struct BigQueryService {
-    pub(super) names: Names,
+    pub(super) table_ref: TableRef,
     email: String,
     key_id: String,
     signer: Signer,
@@ -53,7 +53,7 @@ impl BigQueryService {
         api: Api,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ExportError> {
-        let names = Names::new(
+        let table_ref = TableRef::new(
             settings.required("project_id")?,
             settings.required("dataset_id")?,
             settings.text_or("table_id", layout.rows),
@@ -62,7 +62,7 @@ impl BigQueryService {
         )?;
         let wrong = |_| ExportError::permanent("The token_uri is not a URL.");
         Ok(Self {
-            names,
+            table_ref,
             email: settings.required("client_email")?.to_owned(),
             key_id: settings.required("private_key_id")?.to_owned(),
             signer: Signer::of_pem(settings.required("private_key")?, None)?,
@@ -75,7 +75,7 @@ impl BigQueryService {
 
     /// URL of a resource of the project.
     pub(super) fn url(&self, before: &str, path: &str) -> Url {
-        let project = &self.names.project;
+        let project = &self.table_ref.project;
         let path = format!("{before}/bigquery/v2/projects/{project}/{path}");
         self.api.url(&path)
     }
@@ -126,7 +126,7 @@ impl BigQueryService {
 
     /// Location of the dataset: jobs are found only there.
     pub(super) async fn find_dataset(&self) -> Result<Option<String>, ExportError> {
-        let url = self.url("", &format!("datasets/{}", self.names.dataset));
+        let url = self.url("", &format!("datasets/{}", self.table_ref.dataset));
         let answer = self.call(|client| client.get(url.clone())).await?;
         self.done(&answer)?;
         Ok(answer.text("/location").map(str::to_owned))
@@ -142,16 +142,16 @@ impl BigQueryService {
     }
 
     fn table_url(&self, table: &str) -> Url {
-        let dataset = &self.names.dataset;
+        let dataset = &self.table_ref.dataset;
         self.url("", &format!("datasets/{dataset}/tables/{table}"))
     }
 
     /// Creates a table, unless it exists.
     pub(super) async fn create_table(&self, table: &str) -> Result<(), ExportError> {
-        let url = self.url("", &format!("datasets/{}/tables", self.names.dataset));
+        let url = self.url("", &format!("datasets/{}/tables", self.table_ref.dataset));
         let body = json!({
-            "tableReference": self.names.reference(table),
-            "schema": self.names.schema(),
+            "tableReference": self.table_ref.reference(table),
+            "schema": self.table_ref.schema(),
         });
         let answer = self.post(url, &body).await?;
         if answer.status == StatusCode::CONFLICT {
@@ -193,7 +193,7 @@ impl BigQueryService {
     /// Reference of a job by its id.
     pub(super) fn job(&self, id: String, location: Option<&str>) -> Job {
         Job {
-            project_id: self.names.project.clone(),
+            project_id: self.table_ref.project.clone(),
             job_id: id,
             location: location.map(str::to_owned),
         }

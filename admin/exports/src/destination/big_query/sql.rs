@@ -11,7 +11,7 @@ const INGESTED: &str = "bq_ingested_timestamp";
 
 /// Table: project, dataset, name and layout.
 #[derive(Clone, Debug)]
-pub(super) struct Names {
+pub(super) struct TableRef {
     pub(super) project: String,
     pub(super) dataset: String,
     pub(super) table: String,
@@ -32,7 +32,7 @@ fn checked(what: &str, name: &str) -> Result<String, ExportError> {
     Err(ExportError::permanent(message))
 }
 
-impl Names {
+impl TableRef {
     pub(super) fn new(
         project: &str,
         dataset: &str,
@@ -112,7 +112,7 @@ impl Names {
             name: |name| format!("`{name}`"),
             before_set: "",
             before_qualify: "WHERE TRUE ",
-            further: Some((INGESTED, "CURRENT_TIMESTAMP()")),
+            extra_column: Some((INGESTED, "CURRENT_TIMESTAMP()")),
         };
         merge.sql()
     }
@@ -120,7 +120,7 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
-    use super::Names;
+    use super::TableRef;
     use crate::destination::table::EVENTS;
 
     #[test]
@@ -128,9 +128,9 @@ mod tests {
         let line = r#"{"uuid":"u","event":"e","properties":{"a": "b"},"elements":[1],"set":null,
             "set_once":null,"distinct_id":"d","team_id":7,"ip":null,"site_url":null,"timestamp":"t"}"#;
         for (json_type, properties) in [(true, r#"{"a": "b"}"#), (false, r#""{\"a\": \"b\"}""#)] {
-            let names = Names::new("p", "d", "t", json_type, &EVENTS).unwrap();
+            let table_ref = TableRef::new("p", "d", "t", json_type, &EVENTS).unwrap();
             let mut out = Vec::new();
-            names.append(&EVENTS.cells(line).unwrap(), &mut out);
+            table_ref.append(&EVENTS.cells(line).unwrap(), &mut out);
             let expected = format!(
                 r#"{{"uuid":"u","event":"e","properties":{properties},"elements":"[1]","set":null,"set_once":null,"distinct_id":"d","team_id":7,"ip":null,"site_url":null,"timestamp":"t"}}"#
             );
@@ -142,14 +142,14 @@ mod tests {
     fn names_that_would_change_the_path_are_refused() {
         for name in ["a/b", "a`b", "a?b", "..", "a b", "a%2f"] {
             assert!(
-                Names::new(name, "d", "t", false, &EVENTS).is_err(),
+                TableRef::new(name, "d", "t", false, &EVENTS).is_err(),
                 "{name}"
             );
             assert!(
-                Names::new("p", "d", name, false, &EVENTS).is_err(),
+                TableRef::new("p", "d", name, false, &EVENTS).is_err(),
                 "{name}"
             );
         }
-        assert!(Names::new("example.com:my-project", "d", "t_1", false, &EVENTS).is_ok());
+        assert!(TableRef::new("example.com:my-project", "d", "t_1", false, &EVENTS).is_ok());
     }
 }

@@ -71,10 +71,10 @@ impl OpenFile {
     /// Waits until the whole file is stored.
     pub(super) async fn seal(&mut self) -> Result<FileDigest, ExportError> {
         self.hand_over().await?;
-        self.settle().await?;
+        self.wait_until_idle().await?;
         match &mut self.state {
             WriterState::Idle(writer) => writer.seal().await,
-            _ => Err(broken()),
+            _ => Err(internal_error()),
         }
     }
 
@@ -82,13 +82,13 @@ impl OpenFile {
     pub(super) fn into_upload(self) -> Result<Box<dyn Upload>, ExportError> {
         match self.state {
             WriterState::Idle(writer) => Ok(writer.upload),
-            _ => Err(broken()),
+            _ => Err(internal_error()),
         }
     }
 
     pub(super) async fn abort(mut self) {
         // An error of the last piece does not matter any more.
-        let _ = self.settle().await;
+        let _ = self.wait_until_idle().await;
         if let WriterState::Idle(writer) = self.state {
             writer.upload.abort().await;
         }
@@ -96,7 +96,7 @@ impl OpenFile {
 
     /// Passes the gathered bytes to the writer, once the previous piece is done.
     async fn hand_over(&mut self) -> Result<(), ExportError> {
-        self.settle().await?;
+        self.wait_until_idle().await?;
         self.gathered_bytes = 0;
         let pieces = std::mem::take(&mut self.gathered);
         self.state = match std::mem::replace(&mut self.state, WriterState::Lost) {
@@ -107,14 +107,14 @@ impl OpenFile {
     }
 
     /// Waits until the writer is idle.
-    async fn settle(&mut self) -> Result<(), ExportError> {
+    async fn wait_until_idle(&mut self) -> Result<(), ExportError> {
         let done = match &mut self.state {
             WriterState::Idle(_) => return Ok(()),
             WriterState::Busy(working) => working.await,
-            WriterState::Lost => return Err(broken()),
+            WriterState::Lost => return Err(internal_error()),
         };
         self.state = WriterState::Lost;
-        let (writer, result) = done.map_err(|_| broken())?;
+        let (writer, result) = done.map_err(|_| internal_error())?;
         self.state = WriterState::Idle(writer);
         result
     }
@@ -127,11 +127,11 @@ impl FileWriter {
     }
 
     async fn encode_and_store(&mut self, pieces: Vec<Bytes>) -> Result<(), ExportError> {
-        let mut encoder = self.encoder.take().ok_or_else(broken)?;
+        let mut encoder = self.encoder.take().ok_or_else(internal_error)?;
         let encoding = spawn_blocking(move || (encoder.encode(pieces), encoder));
-        let (encoded, encoder) = encoding.await.map_err(|_| broken())?;
+        let (encoded, encoder) = encoding.await.map_err(|_| internal_error())?;
         self.encoder = Some(encoder);
-        for piece in encoded.map_err(|_| broken())? {
+        for piece in encoded.map_err(|_| internal_error())? {
             self.store(piece).await?;
         }
         Ok(())
@@ -148,9 +148,11 @@ impl FileWriter {
     }
 
     async fn seal(&mut self) -> Result<FileDigest, ExportError> {
-        let encoder = self.encoder.take().ok_or_else(broken)?;
+        let encoder = self.encoder.take().ok_or_else(internal_error)?;
         let finished = spawn_blocking(move || encoder.finish()).await;
-        let (rest, digest) = finished.map_err(|_| broken())?.map_err(|_| broken())?;
+        let (rest, digest) = finished
+            .map_err(|_| internal_error())?
+            .map_err(|_| internal_error())?;
         self.store(rest).await?;
         self.upload.seal().await?;
         Ok(digest)
@@ -158,6 +160,6 @@ impl FileWriter {
 }
 
 /// Error that should never occur, and that the customer cannot mend.
-fn broken() -> ExportError {
+fn internal_error() -> ExportError {
     ExportError::retryable("The file could not be encoded.")
 }

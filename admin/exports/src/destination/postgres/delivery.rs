@@ -57,7 +57,7 @@ impl CopyDelivery {
         let piece = self.piece.split().freeze();
         self.staged_rows.bytes += piece.len() as u64;
         let sent = tokio::time::timeout(server.limits.stall, self.sink.send(piece)).await;
-        let sent = sent.map_err(|_| failure::late(server))?;
+        let sent = sent.map_err(|_| failure::timed_out(server))?;
         sent.map_err(|error| failure::of_statement(server, &error))
     }
 }

@@ -12,7 +12,7 @@ use tokio_postgres::error::{DbError, SqlState};
 pub(super) fn of_statement(server: &Server, error: &Error) -> ExportError {
     match error.as_db_error() {
         Some(said) => of_code(server, said),
-        None => lost(server),
+        None => connection_lost(server),
     }
 }
 
@@ -27,18 +27,18 @@ pub(super) fn of_login(server: &Server, error: &Error) -> ExportError {
             server.product(),
         )),
         None if is_about_login(error) => refused(server),
-        None => lost(server),
+        None => connection_lost(server),
     }
 }
 
 /// Error for a lost connection.
-pub(super) fn lost(server: &Server) -> ExportError {
+pub(super) fn connection_lost(server: &Server) -> ExportError {
     let product = server.product();
     ExportError::retryable(format!("The connection to the {product} server was lost."))
 }
 
 /// Error for a server that took longer than the limit.
-pub(super) fn late(server: &Server) -> ExportError {
+pub(super) fn timed_out(server: &Server) -> ExportError {
     let product = server.product();
     ExportError::retryable(format!("The {product} server did not answer in time."))
 }

@@ -39,12 +39,15 @@ impl Session {
     pub(super) async fn open(server: &Server, dialler: &dyn Dialler) -> Result<Self, ExportError> {
         let limit = server.limits.connect;
         let stream = tokio::time::timeout(limit, dialler.connect(&server.host, server.port)).await;
-        let stream = stream.map_err(|_| failure::late(server))??;
-        let peer = stream.peer_addr().map_err(|_| failure::lost(server))?.ip();
+        let stream = stream.map_err(|_| failure::timed_out(server))??;
+        let peer = stream
+            .peer_addr()
+            .map_err(|_| failure::connection_lost(server))?
+            .ip();
         // Statements are small, and each is waited for.
         stream
             .set_nodelay(true)
-            .map_err(|_| failure::lost(server))?;
+            .map_err(|_| failure::connection_lost(server))?;
         let mut tls = tls::connector(!server.has_self_signed_cert)?;
         let tls = MakeTlsConnect::<Bounded<TcpStream>>::make_tls_connect(&mut tls, &server.host);
         let tls =
@@ -54,7 +57,7 @@ impl Session {
         let stream = Budgeted::new(Bounded::new(stream), budget.clone());
         let opened = config.connect_raw(stream, BudgetedTls(tls));
         let opened = tokio::time::timeout(limit, opened).await;
-        let opened = opened.map_err(|_| failure::late(server))?;
+        let opened = opened.map_err(|_| failure::timed_out(server))?;
         let (client, connection) = opened.map_err(|error| failure::of_login(server, &error))?;
         let connection = tokio::spawn(async move {
             // Callers that wait for an answer see the end of the connection.
@@ -140,7 +143,7 @@ pub(super) async fn within<T>(
     done: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, ExportError> {
     let done = tokio::time::timeout(limit, done).await;
-    let done = done.map_err(|_| failure::late(server))?;
+    let done = done.map_err(|_| failure::timed_out(server))?;
     done.map_err(|error| failure::of_statement(server, &error))
 }
 

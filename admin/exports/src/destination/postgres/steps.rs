@@ -28,7 +28,7 @@ pub(super) async fn make(
         let reached = tokio::time::timeout(server.limits.connect, reached).await;
         return match reached {
             Ok(reached) => reached.map(drop),
-            Err(_) => Err(super::failure::late(server)),
+            Err(_) => Err(super::failure::timed_out(server)),
         };
     }
     let session = Session::open(server, dialler).await;

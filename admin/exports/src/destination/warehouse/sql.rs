@@ -21,8 +21,8 @@ pub(crate) struct Merge<'a> {
     pub(crate) before_set: &'static str,
     /// Clause that QUALIFY requires before it.
     pub(crate) before_qualify: &'static str,
-    /// Further column, and its value.
-    pub(crate) further: Option<(&'static str, &'static str)>,
+    /// Column that the layout does not have, and its value.
+    pub(crate) extra_column: Option<(&'static str, &'static str)>,
 }
 
 impl Merge<'_> {
@@ -35,23 +35,23 @@ impl Merge<'_> {
             name,
             before_set,
             before_qualify,
-            further,
+            extra_column,
         } = self;
         let key: Vec<String> = layout.key.iter().map(|it| name(it)).collect();
         let is_same = key.iter().map(|it| format!("kept.{it} = come.{it}"));
         let is_same = is_same.collect::<Vec<_>>().join(" AND ");
         let others = layout.columns.iter().filter(|it| !layout.is_key(**it));
         let set = others.map(|column| format!("{before_set}{0} = come.{0}", name(column.name)));
-        let further = further.map(|(column, value)| (name(column), value));
+        let extra_column = extra_column.map(|(column, value)| (name(column), value));
         let set = set.chain(
-            further
+            extra_column
                 .iter()
                 .map(|(column, value)| format!("{column} = {value}")),
         );
         let set = set.collect::<Vec<_>>().join(", ");
         let mut names = layout.joined(|column| name(column.name));
         let mut values = layout.joined(|column| format!("come.{}", name(column.name)));
-        if let Some((column, value)) = &further {
+        if let Some((column, value)) = &extra_column {
             names += &format!(", {column}");
             values += &format!(", {value}");
         }
@@ -98,7 +98,7 @@ mod tests {
             name: str::to_uppercase,
             before_set: "",
             before_qualify: "",
-            further: None,
+            extra_column: None,
         };
         let names = "TEAM_ID, DISTINCT_ID, PERSON_ID, PROPERTIES, PERSON_DISTINCT_ID_VERSION, \
              PERSON_VERSION, CREATED_AT";

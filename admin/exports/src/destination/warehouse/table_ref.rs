@@ -67,7 +67,7 @@ impl TableRef {
             name: D::name,
             before_set: D::BEFORE_SET,
             before_qualify: "",
-            further: None,
+            extra_column: None,
         };
         Statements::of(&merge, &columns, D::STAGE_KIND, insert, D::find(self))
     }

@@ -1,6 +1,6 @@
 //! Fairness of backfills: those of one organization cost another one no turn.
 
-use super::{COMMAND_LINE, HOUR, TestEnv, blame};
+use super::{COMMAND_LINE, HOUR, TestEnv, violation};
 use millrace_catalog::limits::{OPEN_BACKFILLS_MAX, OPEN_BACKFILLS_OF_ORGANIZATION_MAX};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{BatchExportBackfill, ChangeError, UtcTime};
@@ -128,7 +128,7 @@ async fn an_organization_has_a_limit_of_open_backfills(database: TestDatabase) {
     }
     let id = env.made().await.id;
     let error = ask(&env, id).await.unwrap_err();
-    assert_eq!(blame(&error), (None, "invalid_input"));
+    assert_eq!(violation(&error), (None, "invalid_input"));
     let words = format!("at most {OPEN_BACKFILLS_OF_ORGANIZATION_MAX} backfills");
     assert!(error.to_string().contains(&words), "{error}");
     assert!(error.to_string().contains("cancel one"), "{error}");

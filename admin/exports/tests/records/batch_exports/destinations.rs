@@ -1,6 +1,6 @@
 //! Destinations: fields, secrets, merges.
 
-use super::{TestEnv, blame, destination, new_export, s3};
+use super::{TestEnv, destination, new_export, s3, violation};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{BatchExport, ChangeError, DestinationType};
 use millrace_exports::{
@@ -143,7 +143,7 @@ async fn every_type_is_stored_without_plain_secrets(database: TestDatabase) {
                 .extend(secrets.as_object().unwrap().clone());
             less.as_object_mut().unwrap().remove(name);
             if let Err(error) = made(&env, destination(kind, less)).await {
-                let (field, code) = blame(&error);
+                let (field, code) = violation(&error);
                 let expected = format!("destination__config__{name}");
                 assert!(
                     (field.as_ref(), code) == (Some(&expected), "required")
@@ -236,7 +236,7 @@ async fn secrets_are_not_sent_to_another_place(database: TestDatabase) {
                     let mut less = given.clone();
                     less.retain(|name, _| name == place || (others && name != secret));
                     let error = changed(&env, &export, None, less.into()).await;
-                    let (attr, code) = blame(&error.unwrap_err());
+                    let (attr, code) = violation(&error.unwrap_err());
                     let attr = attr.unwrap();
                     let named = attr.strip_prefix("destination__config__").unwrap();
                     assert_eq!(code, "required", "{kind:?} {place}");
@@ -268,7 +268,7 @@ async fn a_name_that_leads_out_of_a_providers_domain_is_refused(database: TestDa
                 Some(format!("destination__config__{field}")),
                 "invalid_input",
             );
-            assert_eq!(blame(&refused.unwrap_err()), expected, "{name}");
+            assert_eq!(violation(&refused.unwrap_err()), expected, "{name}");
         }
     }
 }
@@ -290,7 +290,7 @@ async fn a_path_that_extends_the_servers_name_is_refused(database: TestDatabase)
     ] {
         let outcome = changed(&env, &export, None, json!({ "http_path": path })).await;
         let expected = code.map(|code| (Some("destination__config__http_path".to_owned()), code));
-        assert_eq!(outcome.err().as_ref().map(blame), expected, "{path}");
+        assert_eq!(outcome.err().as_ref().map(violation), expected, "{path}");
     }
 }
 
@@ -367,12 +367,12 @@ async fn bad_destinations_are_refused_with_the_field_at_fault(database: TestData
         new.config.extend(bad.as_object().unwrap().clone());
         let expected = (Some(format!("destination__config__{field}")), code);
         assert_eq!(
-            blame(&made(&env, new).await.unwrap_err()),
+            violation(&made(&env, new).await.unwrap_err()),
             expected,
             "{bad}"
         );
         let error = changed(&env, &export, None, bad.clone()).await.unwrap_err();
-        assert_eq!(blame(&error), expected, "{bad}");
+        assert_eq!(violation(&error), expected, "{bad}");
     }
 }
 
@@ -389,7 +389,7 @@ async fn bucket_rules_of_aws_do_not_apply_to_other_s3_stores(database: TestDatab
     fields.extend(secrets.as_object().unwrap().clone());
     let error = changed(&env, &export, None, change).await.unwrap_err();
     let expected = Some("destination__config__bucket_name".to_owned());
-    assert_eq!(blame(&error), (expected, "invalid_input"));
+    assert_eq!(violation(&error), (expected, "invalid_input"));
     changed(&env, &export, None, json!({ "prefix": "q" }))
         .await
         .unwrap();

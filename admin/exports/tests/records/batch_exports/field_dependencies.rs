@@ -1,7 +1,7 @@
 //! Fields of a destination that must be given together.
 
 use super::destinations::{all_types, changed, made};
-use super::{TestEnv, blame, destination};
+use super::{TestEnv, destination, violation};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{BatchExport, DestinationType};
 use millrace_exports::{DestinationChange, DestinationSpec, FieldNeed, NeededWhen, Sample};
@@ -105,7 +105,7 @@ async fn a_field_without_its_partner_is_refused_with_the_missing_field(database:
         let expected =
             expected.map(|(name, code)| (Some(format!("destination__config__{name}")), code));
         assert_eq!(
-            outcome.err().as_ref().map(blame),
+            outcome.err().as_ref().map(violation),
             expected,
             "{kind:?} {more}"
         );
@@ -150,7 +150,7 @@ async fn a_change_that_leaves_half_is_refused_and_one_that_brings_the_rest_is_no
         let outcome = changed(&env, export, None, change.clone()).await;
         let expected =
             missing.map(|name| (Some(format!("destination__config__{name}")), "required"));
-        assert_eq!(outcome.err().as_ref().map(blame), expected, "{change}");
+        assert_eq!(outcome.err().as_ref().map(violation), expected, "{change}");
     }
 }
 
@@ -184,7 +184,7 @@ async fn every_dependency_of_every_type_is_enforced(database: TestDatabase) {
             let expected = format!("destination__config__{}", need.field);
             let error = made(&env, new(false)).await.unwrap_err();
             assert_eq!(
-                blame(&error),
+                violation(&error),
                 (Some(expected), "required"),
                 "{kind:?} {need:?}"
             );
@@ -235,7 +235,7 @@ async fn a_missing_part_of_a_composite_secret_is_named(database: TestDatabase) {
     ];
     for (kind, secret, word) in table {
         let error = made(&env, given(kind, &secret)).await.unwrap_err();
-        let (attr, code) = blame(&error);
+        let (attr, code) = violation(&error);
         let name = secret.as_object().unwrap().keys().next().unwrap();
         let expected = format!("destination__config__{name}");
         assert_eq!((attr, code), (Some(expected), "invalid_input"), "{secret}");
@@ -251,5 +251,5 @@ async fn a_destination_without_a_type_is_refused(database: TestDatabase) {
     let env = TestEnv::open(&database).await;
     let error = made(&env, DestinationChange::default()).await.unwrap_err();
     let expected = (Some("destination__type".to_owned()), "required");
-    assert_eq!(blame(&error), expected);
+    assert_eq!(violation(&error), expected);
 }

@@ -167,7 +167,7 @@ fn new_export() -> NewBatchExport {
 }
 
 /// Field at fault, and the code.
-fn blame(error: &ChangeError) -> (Option<String>, &'static str) {
+fn violation(error: &ChangeError) -> (Option<String>, &'static str) {
     let violation = error.violation().unwrap();
     (violation.field, violation.code)
 }

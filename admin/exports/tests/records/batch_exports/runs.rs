@@ -1,6 +1,6 @@
 //! Runs: created and recorded by the process that makes them, retried and cancelled by people.
 
-use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, blame, hourly_run};
+use super::{COMMAND_LINE, HOUR, TestEnv, UNCLAIMED, hourly_run, violation};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, BatchExportRun, ChangeError, PageRequest, RunStatus, UtcTime,
@@ -197,7 +197,7 @@ async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabas
     let early = ExportRuns::new(catalog)
         .retry(actor, place, export_id, run.id)
         .await;
-    assert_eq!(blame(&early.unwrap_err()), (None, "invalid_input"));
+    assert_eq!(violation(&early.unwrap_err()), (None, "invalid_input"));
     let cancelled = ExportRuns::new(catalog)
         .cancel(actor, place, export_id, run.id)
         .await
@@ -210,7 +210,7 @@ async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabas
     let twice = ExportRuns::new(catalog)
         .cancel(actor, place, export_id, run.id)
         .await;
-    assert_eq!(blame(&twice.unwrap_err()), (None, "invalid_input"));
+    assert_eq!(violation(&twice.unwrap_err()), (None, "invalid_input"));
     let stopped = ExportRuns::new(catalog)
         .record(
             run.id,

@@ -2,7 +2,7 @@
 
 use millrace_catalog::testing::{TestDatabase, numbers, random_uuid};
 use millrace_catalog::{PageRequest, ProjectAccess, ProjectAccessLevel};
-use millrace_organizations::testing::test_env::{FIRST, TestEnv, blame, field};
+use millrace_organizations::testing::test_env::{FIRST, TestEnv, field, violation};
 use millrace_organizations::{Invites, NewInvite};
 
 on_both!(
@@ -51,7 +51,7 @@ async fn bulk_invites_are_all_or_nothing_and_name_the_item_at_fault(database: Te
     ];
     for (new, expected) in table {
         let refused = invites.create_all(&env.owner, here, new).await;
-        assert_eq!(blame(refused), expected);
+        assert_eq!(violation(refused), expected);
         assert_eq!(invites.list(here, FIRST).await.unwrap().count, 0);
     }
     let made = invites

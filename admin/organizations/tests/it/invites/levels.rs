@@ -3,7 +3,9 @@
 use super::{invite, is_open};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, ActivityScope, Actor, Level, ProjectAccess, ProjectAccessLevel};
-use millrace_organizations::testing::test_env::{DAY_MICROS, FIRST, TestEnv, actor, blame, field};
+use millrace_organizations::testing::test_env::{
+    DAY_MICROS, FIRST, TestEnv, actor, field, violation,
+};
 use millrace_organizations::{Invites, Members, NewInvite, NewProject, Organizations, Projects};
 use millrace_rows::{Clock, Micros};
 
@@ -50,7 +52,7 @@ async fn nobody_invites_above_their_own_level(database: TestDatabase) {
             let again = Invites::new(catalog).resend(&member, here, id, true).await;
             assert_eq!(again.is_ok(), level == Level::Member, "case {number}");
         } else {
-            assert_eq!(blame(made).0, "permission_denied", "case {number}");
+            assert_eq!(violation(made).0, "permission_denied", "case {number}");
         }
     }
 }
@@ -106,7 +108,7 @@ async fn projects_of_an_invite_are_the_organizations_with_levels_up_to_the_invit
             assert_eq!(made.unwrap().invite.record.private_project_access.0, access);
         } else {
             assert_eq!(
-                blame(made),
+                violation(made),
                 field("invalid_input", "private_project_access")
             );
         }
@@ -149,7 +151,7 @@ async fn nobody_replaces_an_invite_above_their_own_level(database: TestDatabase)
                 if is_allowed {
                     older = invite(&env, &env.owner, at(level)).await;
                 } else {
-                    assert_eq!(blame(one).0, "permission_denied", "{case}");
+                    assert_eq!(violation(one).0, "permission_denied", "{case}");
                     let refused = many.unwrap_err().to_string();
                     assert!(refused.contains("above yours"), "{case}: {refused}");
                 }

@@ -6,7 +6,7 @@ mod levels;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, ActivityScope, Actor, Level};
 use millrace_organizations::testing::test_env::{
-    DAY_MICROS, FIRST, START, TestEnv, actor, blame, field,
+    DAY_MICROS, FIRST, START, TestEnv, actor, field, violation,
 };
 use millrace_organizations::{Invites, NewInvite, Organizations, SentInvite};
 use uuid::Uuid;
@@ -121,7 +121,7 @@ async fn malformed_invites_are_refused(database: TestDatabase) {
         let refused = Invites::new(&env.catalog)
             .create(&env.owner, env.organization, new)
             .await;
-        assert_eq!(blame(refused), expected);
+        assert_eq!(violation(refused), expected);
     }
     let listed = Invites::new(&env.catalog)
         .list(env.organization, FIRST)
@@ -184,7 +184,7 @@ async fn a_new_link_invalidates_the_old_one(database: TestDatabase) {
     assert_eq!(new.invite.record.created_at, old.invite.record.created_at);
     let unknown = Uuid::now_v7();
     let refused = Invites::new(&env.catalog).resend(&env.owner, env.organization, unknown, true);
-    assert_eq!(blame(refused.await).0, "not_found");
+    assert_eq!(violation(refused.await).0, "not_found");
 }
 
 async fn any_member_deletes_an_invite_and_its_link_stops_working(database: TestDatabase) {
@@ -200,9 +200,9 @@ async fn any_member_deletes_an_invite_and_its_link_stops_working(database: TestD
     let sent = invite(&env, &env.owner, NewInvite::to("new@example.com")).await;
     let id = sent.invite.record.id;
     let refused = Invites::new(catalog).delete(&actor(&bob), theirs, id).await;
-    assert_eq!(blame(refused).0, "not_found");
+    assert_eq!(violation(refused).0, "not_found");
     let refused = Invites::new(catalog).delete(&actor(&bob), here, id).await;
-    assert_eq!(blame(refused).0, "permission_denied");
+    assert_eq!(violation(refused).0, "permission_denied");
     catalog
         .add_member(here, bob.id, Level::Member)
         .await
@@ -218,5 +218,5 @@ async fn any_member_deletes_an_invite_and_its_link_stops_working(database: TestD
         (ActivityScope::Invite, Activity::Deleted)
     );
     let again = Invites::new(catalog).delete(&actor(&bob), here, id).await;
-    assert_eq!(blame(again).0, "not_found");
+    assert_eq!(violation(again).0, "not_found");
 }

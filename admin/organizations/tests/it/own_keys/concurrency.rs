@@ -3,7 +3,7 @@
 use super::{in_days, made, new_key};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, Patch};
-use millrace_organizations::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv, blame};
+use millrace_organizations::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv, violation};
 use millrace_organizations::{NewOwnKey, OwnKeyChange, PersonalKeys};
 
 on_both!(
@@ -23,7 +23,7 @@ async fn a_key_that_was_revoked_meanwhile_changes_nothing(database: TestDatabase
     let refused = PersonalKeys::new(&env.catalog)
         .create_own(&ann, new_key(&["*"]))
         .await;
-    assert_eq!(blame(refused).0, "permission_denied");
+    assert_eq!(violation(refused).0, "permission_denied");
 }
 
 async fn parallel_creations_stop_at_100(database: TestDatabase) {

@@ -3,7 +3,7 @@
 use super::{in_days, made, new_key, works};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Patch, Scopes};
-use millrace_organizations::testing::test_env::{TestEnv, actor, blame, field};
+use millrace_organizations::testing::test_env::{TestEnv, actor, field, violation};
 use millrace_organizations::{NewOwnKey, Organizations, OwnKeyChange, PersonalKeys};
 use uuid::Uuid;
 
@@ -58,7 +58,7 @@ async fn a_key_creates_only_keys_that_fit_within_itself(database: TestDatabase) 
         if fits {
             assert!(made.is_ok(), "{case}: {made:?}");
         } else {
-            assert_eq!(blame(made).0, "permission_denied", "{case}");
+            assert_eq!(violation(made).0, "permission_denied", "{case}");
         }
     }
 }
@@ -82,22 +82,22 @@ async fn a_key_changes_only_keys_that_fit_within_itself(database: TestDatabase) 
     };
     let (strong_id, weak_id) = (strong.record.id, weak.record.id);
     let refused = [
-        blame(
+        violation(
             PersonalKeys::new(&env.catalog)
                 .update_own(&weak_caller, strong_id, rename.clone())
                 .await,
         ),
-        blame(
+        violation(
             PersonalKeys::new(&env.catalog)
                 .update_own(&weak_caller, weak_id, grow)
                 .await,
         ),
-        blame(
+        violation(
             PersonalKeys::new(&env.catalog)
                 .roll_own(&weak_caller, strong_id)
                 .await,
         ),
-        blame(
+        violation(
             PersonalKeys::new(&env.catalog)
                 .delete_own(&weak_caller, strong_id)
                 .await,
@@ -124,7 +124,7 @@ async fn the_api_creates_no_operator_keys(database: TestDatabase) {
         let refused = PersonalKeys::new(&env.catalog)
             .create_own(caller, new_key(&["operator"]))
             .await;
-        assert_eq!(blame(refused).0, "permission_denied");
+        assert_eq!(violation(refused).0, "permission_denied");
         let grow = OwnKeyChange {
             scopes: Patch::Value(vec!["operator".to_owned(), "*".to_owned()]),
             ..OwnKeyChange::default()
@@ -132,12 +132,12 @@ async fn the_api_creates_no_operator_keys(database: TestDatabase) {
         let refused = PersonalKeys::new(&env.catalog)
             .update_own(caller, all.key_id, grow)
             .await;
-        assert_eq!(blame(refused).0, "permission_denied");
+        assert_eq!(violation(refused).0, "permission_denied");
     }
     let refused = PersonalKeys::new(&env.catalog)
         .roll_own(&all, operator.key_id)
         .await;
-    assert_eq!(blame(refused).0, "permission_denied");
+    assert_eq!(violation(refused).0, "permission_denied");
     PersonalKeys::new(&env.catalog)
         .roll_own(&operator, operator.key_id)
         .await
@@ -159,7 +159,7 @@ async fn a_key_is_scoped_to_organizations_of_its_owner_only(database: TestDataba
         };
         let refused = PersonalKeys::new(&env.catalog).create_own(&ann, new).await;
         assert_eq!(
-            blame(refused),
+            violation(refused),
             field("invalid_input", "scoped_organizations")
         );
     }

@@ -5,7 +5,9 @@ mod constraints;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, ActivityScope, OrganizationIds, Patch, Scopes, UtcTime};
-use millrace_organizations::testing::test_env::{DAY_MICROS, FIRST, START, TestEnv, blame, field};
+use millrace_organizations::testing::test_env::{
+    DAY_MICROS, FIRST, START, TestEnv, field, violation,
+};
 use millrace_organizations::{
     Caller, CreatedPersonalKey, NewOwnKey, Organizations, OwnKeyChange, PersonalKeys,
 };
@@ -72,9 +74,9 @@ async fn a_key_lists_its_owners_keys_only(database: TestDatabase) {
             .is_none()
     );
     let refused = PersonalKeys::new(&env.catalog).roll_own(&bob, id).await;
-    assert_eq!(blame(refused).0, "not_found");
+    assert_eq!(violation(refused).0, "not_found");
     let refused = PersonalKeys::new(&env.catalog).delete_own(&bob, id).await;
-    assert_eq!(blame(refused).0, "not_found");
+    assert_eq!(violation(refused).0, "not_found");
 }
 
 async fn a_key_is_changed_field_by_field(database: TestDatabase) {
@@ -123,7 +125,7 @@ async fn a_key_is_changed_field_by_field(database: TestDatabase) {
         let refused = PersonalKeys::new(&env.catalog)
             .update_own(&ann, before.id, change)
             .await;
-        assert_eq!(blame(refused), field(code, "label"));
+        assert_eq!(violation(refused), field(code, "label"));
     }
     let change = OwnKeyChange {
         expires_at: Patch::Value(Some(in_days(0))),
@@ -132,7 +134,7 @@ async fn a_key_is_changed_field_by_field(database: TestDatabase) {
     let refused = PersonalKeys::new(&env.catalog)
         .update_own(&ann, before.id, change)
         .await;
-    assert_eq!(blame(refused), field("invalid_input", "expires_at"));
+    assert_eq!(violation(refused), field("invalid_input", "expires_at"));
 }
 
 async fn a_rolled_key_is_refused_and_the_new_value_works(database: TestDatabase) {
@@ -183,7 +185,7 @@ async fn a_deleted_key_is_refused(database: TestDatabase) {
             .is_none()
     );
     let again = PersonalKeys::new(&env.catalog).delete_own(&ann, id).await;
-    assert_eq!(blame(again).0, "not_found");
+    assert_eq!(violation(again).0, "not_found");
 }
 
 async fn logs_tell_no_organization_of_another_one_of_a_key(database: TestDatabase) {

@@ -22,7 +22,7 @@ on_both!(
 
 const BASE: &str = "proxy.example";
 
-fn blamed(error: &ChangeError) -> (Option<String>, &'static str) {
+fn violation(error: &ChangeError) -> (Option<String>, &'static str) {
     let violation = error.violation().unwrap();
     (violation.field, violation.code)
 }
@@ -76,7 +76,7 @@ async fn an_organization_claims_a_domain_once(database: TestDatabase) {
         let made = make(id, claimed.clone()).await.unwrap();
         targets.insert(made.record.target_cname);
         let error = make(id, claimed.clone()).await.unwrap_err();
-        assert_eq!(blamed(&error), (Some("domain".to_owned()), "unique"));
+        assert_eq!(violation(&error), (Some("domain".to_owned()), "unique"));
     }
     assert_eq!(targets.len(), 2, "each has to prove it");
     let longest = format!("{}.example", "a".repeat(56));
@@ -86,7 +86,7 @@ async fn an_organization_claims_a_domain_once(database: TestDatabase) {
     let error = make(fixture.organization_id, format!("a{longest}"))
         .await
         .unwrap_err();
-    assert_eq!(blamed(&error), (Some("domain".to_owned()), "max_length"));
+    assert_eq!(violation(&error), (Some("domain".to_owned()), "max_length"));
 }
 
 async fn only_one_of_several_claims_is_valid_at_a_time(database: TestDatabase) {
@@ -133,7 +133,7 @@ async fn only_one_of_several_claims_is_valid_at_a_time(database: TestDatabase) {
         .await
         .unwrap();
     let error = make(fixture.organization_id).await.unwrap_err();
-    assert_eq!(blamed(&error), (Some("domain".to_owned()), "unique"));
+    assert_eq!(violation(&error), (Some("domain".to_owned()), "unique"));
     let lost = ProxyRecords::new(catalog).record_check(theirs, Some(Waiting), None);
     assert!(lost.await.unwrap());
     make(fixture.organization_id).await.unwrap();

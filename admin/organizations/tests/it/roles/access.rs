@@ -3,7 +3,7 @@
 use super::{MISSING, give, member, rename, role};
 use millrace_catalog::Level;
 use millrace_catalog::testing::TestDatabase;
-use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, blame};
+use millrace_organizations::testing::test_env::{FIRST, TestEnv, actor, violation};
 use millrace_organizations::{NewRole, Organizations, RoleFilter, Roles};
 
 on_both!(
@@ -26,17 +26,17 @@ async fn administrators_change_roles_and_members_do_not(database: TestDatabase) 
         let made = Roles::new(catalog)
             .create(&by, here, NewRole::named("Mine"))
             .await;
-        assert_eq!(blame(made), forbidden);
+        assert_eq!(violation(made), forbidden);
         let renamed = Roles::new(catalog)
             .update(&by, here, id, rename("Mine"))
             .await;
-        assert_eq!(blame(renamed), forbidden);
+        assert_eq!(violation(renamed), forbidden);
         let given = Roles::new(catalog).add_member(&by, here, id, uuid).await;
-        assert_eq!(blame(given), forbidden);
+        assert_eq!(violation(given), forbidden);
         let taken = Roles::new(catalog).remove_member(&by, here, id, held).await;
-        assert_eq!(blame(taken), forbidden);
+        assert_eq!(violation(taken), forbidden);
         assert_eq!(
-            blame(Roles::new(catalog).delete(&by, here, id).await),
+            violation(Roles::new(catalog).delete(&by, here, id).await),
             forbidden
         );
     }
@@ -87,17 +87,17 @@ async fn roles_are_hidden_from_other_organizations(database: TestDatabase) {
     let renamed = Roles::new(catalog)
         .update(owner, there, ours.id, rename("Theirs"))
         .await;
-    assert_eq!(blame(renamed), MISSING);
+    assert_eq!(violation(renamed), MISSING);
     let given = Roles::new(catalog)
         .add_member(owner, there, ours.id, ann)
         .await;
-    assert_eq!(blame(given), MISSING);
+    assert_eq!(violation(given), MISSING);
     let taken = Roles::new(catalog)
         .remove_member(owner, there, ours.id, held)
         .await;
-    assert_eq!(blame(taken), MISSING);
+    assert_eq!(violation(taken), MISSING);
     assert_eq!(
-        blame(Roles::new(catalog).delete(owner, there, ours.id).await),
+        violation(Roles::new(catalog).delete(owner, there, ours.id).await),
         MISSING
     );
     Organizations::new(catalog)

@@ -3,7 +3,7 @@
 use super::{INVALID, MISSING, give, holders, member, role};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Level, Role};
-use millrace_organizations::testing::test_env::{TestEnv, blame};
+use millrace_organizations::testing::test_env::{TestEnv, violation};
 use millrace_organizations::{Members, Roles};
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ async fn members_get_a_role_once_and_can_lose_it(database: TestDatabase) {
         (&given.member.user, given.record.role_id),
         (&bob, engineers.id)
     );
-    assert_eq!(blame(give(&env, &engineers, &bob).await), INVALID);
+    assert_eq!(violation(give(&env, &engineers, &bob).await), INVALID);
     give(&env, &engineers, &env.ann).await.unwrap();
     give(&env, &others, &bob).await.unwrap();
     assert_eq!(holders(&env, &engineers).await, ["bob", "ann"]);
@@ -42,7 +42,7 @@ async fn members_get_a_role_once_and_can_lose_it(database: TestDatabase) {
     let elsewhere = Roles::new(catalog)
         .remove_member(owner, here, others.id, id)
         .await;
-    assert_eq!(blame(elsewhere), MISSING);
+    assert_eq!(violation(elsewhere), MISSING);
     Roles::new(catalog)
         .remove_member(owner, here, engineers.id, id)
         .await
@@ -50,7 +50,7 @@ async fn members_get_a_role_once_and_can_lose_it(database: TestDatabase) {
     let again = Roles::new(catalog)
         .remove_member(owner, here, engineers.id, id)
         .await;
-    assert_eq!(blame(again), MISSING);
+    assert_eq!(violation(again), MISSING);
     assert_eq!(holders(&env, &engineers).await, ["ann"]);
     assert_eq!(holders(&env, &others).await, ["bob"]);
     let change = &env.newest_entry().await.detail.changes[0];
@@ -70,13 +70,13 @@ async fn only_members_get_a_role(database: TestDatabase) {
         let given = Roles::new(catalog)
             .add_member(owner, here, engineers.id, uuid)
             .await;
-        assert_eq!(blame(given), INVALID);
+        assert_eq!(violation(given), INVALID);
     }
     let ann = env.ann.uuid;
     let given = Roles::new(catalog)
         .add_member(owner, here, unknown, ann)
         .await;
-    assert_eq!(blame(given), MISSING);
+    assert_eq!(violation(given), MISSING);
     assert!(holders(&env, &engineers).await.is_empty());
 }
 
@@ -108,7 +108,7 @@ async fn members_of_a_deleted_role_stay_in_the_organization(database: TestDataba
         .await
         .unwrap();
     assert_eq!(
-        blame(Roles::new(catalog).delete(owner, here, engineers.id).await),
+        violation(Roles::new(catalog).delete(owner, here, engineers.id).await),
         MISSING
     );
     assert_eq!(
@@ -143,7 +143,7 @@ async fn parallel_additions_of_one_member_to_a_role_leave_one(database: TestData
     for gift in gifts {
         match gift.await.unwrap() {
             Ok(_) => given += 1,
-            refused => assert_eq!(blame(refused), INVALID),
+            refused => assert_eq!(violation(refused), INVALID),
         }
     }
     assert_eq!((given, holders(&env, &engineers).await.len()), (1, 1));

@@ -8,7 +8,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityScope, Actor, ChangeError, FlagsAccess, Level, Patch, Role, User,
 };
-use millrace_organizations::testing::test_env::{FIRST, TestEnv, blame, field};
+use millrace_organizations::testing::test_env::{FIRST, TestEnv, field, violation};
 use millrace_organizations::{NewRole, Organizations, RoleChange, RoleFilter, RoleMember, Roles};
 
 on_both!(
@@ -115,11 +115,11 @@ async fn names_of_roles_are_unique_in_any_case(database: TestDatabase) {
         let made = Roles::new(catalog)
             .create(owner, here, NewRole::named(name))
             .await;
-        assert_eq!(blame(made), expected, "{name}");
+        assert_eq!(violation(made), expected, "{name}");
         let renamed = Roles::new(catalog)
             .update(owner, here, others.id, rename(name))
             .await;
-        assert_eq!(blame(renamed), expected, "{name}");
+        assert_eq!(violation(renamed), expected, "{name}");
     }
     for name in ["Künstler", "künstler"] {
         let kept = Roles::new(catalog)

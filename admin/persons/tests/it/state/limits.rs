@@ -5,7 +5,8 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, ProjectId};
 use millrace_organizations::testing::fixture::{Fixture, NOW};
 use millrace_persons::{
-    AppliedUpdates, ApplyOptions, Growth, GrowthLimits, LimitedProject, PersonStore, PersonUpdate,
+    AppliedUpdates, ApplyOptions, GrowthKind, GrowthLimits, LimitedProject, PersonStore,
+    PersonUpdate,
 };
 use millrace_rows::{Micros, UpdateKind, person_id};
 use serde_json::{Value, json};
@@ -84,7 +85,7 @@ async fn the_limit_of_new_ids_is_exact_and_renews_with_the_next_hour(database: T
     let limited = |hour: i64| LimitedProject {
         project_id: project,
         hour: Micros(start + hour * HOUR).into(),
-        growth: Growth::Ids,
+        growth: GrowthKind::Ids,
     };
     assert_eq!(applied.limited, [limited(0)]);
     // Another step of that hour does not report the limit again, and known ids are known.
@@ -146,7 +147,7 @@ async fn properties_grow_by_a_bounded_number_of_bytes_within_an_hour(database: T
     let limited = |hour: i64| LimitedProject {
         project_id: project,
         hour: Micros(start + hour * HOUR).into(),
-        growth: Growth::Bytes,
+        growth: GrowthKind::Bytes,
     };
     assert_eq!(applied.limited, [limited(0)]);
     let later = [

@@ -93,7 +93,7 @@ async fn slow_steps_fail_with_their_time_before_the_request_times_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_test_wrote_is_deleted_though_a_step_fails() {
+async fn objects_of_a_test_are_deleted_after_a_failed_step() {
     use TestStep::{Authenticate, Delete, Find, Reach, Read, Write};
     let until_find = &[Reach, Authenticate, Find][..];
     let without_read = &[Reach, Authenticate, Find, Write, Delete][..];

@@ -11,7 +11,7 @@ use millrace_import::files::find;
 use millrace_import::journal::Journal;
 use millrace_import::load::{Load, Outcome, run};
 use millrace_import::plan::Plan;
-use millrace_import::reject::Reject;
+use millrace_import::rejected_records::Reject;
 use millrace_import::staging::{LoadFolder, Staging};
 use millrace_import::stats::StageStats;
 use serde_json::{Value, json};

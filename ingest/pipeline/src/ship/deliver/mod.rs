@@ -42,8 +42,8 @@ use millrace_rows::{Month, Table};
 use retry::RetryReason;
 use uuid::Uuid;
 
-/// Tries of one turn, after which a batch that may be failing alone goes behind the others.
-const TURN_TRIES_MAX: u32 = 8;
+/// Tries under one lock, after which a batch that may be failing alone goes behind the others.
+const LOCKED_TRIES_MAX: u32 = 8;
 
 /// Delivery of one insert batch.
 #[derive(Debug)]
@@ -82,16 +82,16 @@ impl<B: Body> Delivery<'_, B> {
             DeliveryStage::KeptWhole => RetryBackoff::patient(),
         };
         let mut failures = Failures::before(self.stage);
-        let mut turn = None;
-        let mut tries_of_turn = 0;
+        let mut month_lock = None;
+        let mut tries_under_lock = 0;
         let mut is_first = true;
         loop {
-            if turn.is_none() && !self.is_part {
+            if month_lock.is_none() && !self.is_part {
                 let key = (self.insert_target, self.month);
-                turn = self.retries.turn(self.id, &mut failures, key).await;
-                tries_of_turn = 0;
+                month_lock = self.retries.lock_month(self.id, &mut failures, key).await;
+                tries_under_lock = 0;
             }
-            tries_of_turn += 1;
+            tries_under_lock += 1;
             // All projects' persons wait for updates, which others' failing months must not delay;
             // as one failing batch of a month is tried at a time, there are few.
             let is_of_updates = self.table == Some(Table::PersonUpdates) && !self.is_part;
@@ -112,8 +112,8 @@ impl<B: Body> Delivery<'_, B> {
                     let batch = (self.lane, self.token);
                     reason.report(sink, batch, failed.is_logged).await;
                     tokio::time::sleep(failed.pause).await;
-                    if tries_of_turn >= TURN_TRIES_MAX && !reason.is_of_all() {
-                        turn = None;
+                    if tries_under_lock >= LOCKED_TRIES_MAX && !reason.affects_whole_month() {
+                        month_lock = None;
                     }
                 }
             }

@@ -6,8 +6,11 @@ use millrace_clickhouse::{InsertError, InsertOutcome, QueryError, QueryErrorKind
 
 /// Reason for another try of a batch that was not settled; it follows after a pause.
 pub(super) enum RetryReason {
+    /// The insert failed.
     Insert(InsertError),
+    /// A query about the batch failed.
     Query(QueryError),
+    /// An earlier try still runs in ClickHouse.
     StillRunning,
 }
 
@@ -44,10 +47,10 @@ impl RetryReason {
         }
     }
 
-    /// Returns true if others of the table and month would fail, too. What is not known to be of
-    /// all may be of this batch alone: it takes longer than a gateway waits, an earlier try of it
-    /// still runs, or the disk does not read it.
-    pub(super) const fn is_of_all(&self) -> bool {
+    /// Returns true if all batches of the table and month would fail. Otherwise the reason may be
+    /// of this batch alone: it takes longer than a gateway waits, an earlier try of it still runs,
+    /// or the disk does not read it.
+    pub(super) const fn affects_whole_month(&self) -> bool {
         match self {
             Self::Insert(error) => matches!(
                 error.outcome,

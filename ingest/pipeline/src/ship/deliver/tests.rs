@@ -204,7 +204,40 @@ async fn of_the_failing_batches_of_a_month_one_is_tried_until_it_is_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_waits_for_no_turn_and_a_dropped_batch_gives_its_turn_back() {
+async fn of_a_months_inserts_that_time_out_all_but_one_are_parked_at_once() {
+    let (time_out, moment) = (Duration::from_secs(120), Duration::from_secs(1));
+    let (sink, tries) = failing((InsertOutcome::Unknown, None), None);
+    let sink = sink.after(time_out);
+    let (retries, mut reports) = Retries::new(4);
+    let (body, stored_counts) = (Vec::<Bytes>::new(), StoredCounts::default());
+    let [first, next, third, last] = [0, 1, 2, 3].map(|id| {
+        let of_month = Delivery {
+            id,
+            ..delivery((&retries, &stored_counts), &body)
+        };
+        of_month.settle(&sink)
+    });
+    let watched = async {
+        tokio::time::sleep(time_out - moment).await;
+        // Each has a permit of the lane.
+        assert_eq!(reports.try_recv(), Err(TryRecvError::Empty));
+        tokio::time::sleep(2 * moment).await;
+        let reported: Vec<_> = std::iter::from_fn(|| reports.try_recv().ok()).collect();
+        let parked = reported.iter().filter(|report| report.is_parked);
+        assert_eq!((parked.count(), reported.len()), (3, 3));
+        // The one that is tried keeps its permit until its third failure.
+        tokio::time::sleep(2 * time_out).await;
+        assert!(reports.try_recv().is_ok_and(|report| !report.is_parked));
+        assert_eq!(tries.load(Ordering::Relaxed), 4 + 2);
+    };
+    tokio::select! {
+        _ = async { tokio::join!(first, next, third, last) } => panic!("none is answered"),
+        () = watched => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_waits_for_no_lock_and_a_dropped_batch_gives_its_lock_back() {
     let (retries, _reports) = Retries::new(4);
     let (body, stored_counts) = (Vec::<Bytes>::new(), StoredCounts::default());
     let new = || delivery((&retries, &stored_counts), &body);
@@ -212,7 +245,7 @@ async fn a_part_waits_for_no_turn_and_a_dropped_batch_gives_its_turn_back() {
     let soon = Duration::from_secs(60);
     let mut held = Box::pin(new().settle(&stuck));
     let waited = tokio::time::timeout(soon, &mut held).await;
-    assert!(waited.is_err(), "it holds the turn of its month");
+    assert!(waited.is_err(), "it holds the lock of its month");
     for (is_part, is_tried) in [(true, true), (false, false)] {
         let (sink, tries) = failing((InsertOutcome::NotStored, Some(252)), None);
         let settled = Delivery { is_part, ..new() }.settle(&sink);
@@ -243,8 +276,8 @@ async fn a_batch_that_may_be_failing_alone_goes_behind_the_others_of_its_month()
         let minute = Duration::from_secs(60);
         let mut held = Box::pin(new().settle(&stuck));
         let waited = tokio::time::timeout(minute, &mut held).await;
-        assert!(waited.is_err(), "it holds the turn of its month");
-        // It fails once, and waits for the turn.
+        assert!(waited.is_err(), "it holds the lock of its month");
+        // It fails once, and waits for the lock.
         let (sink, _) = failing(fault, Some(Instant::now() + Duration::from_millis(1)));
         let other = tokio::time::timeout(10 * minute, new().settle(&sink));
         let settled = tokio::select! {

@@ -87,7 +87,7 @@ pub(super) enum BootId {
     Unknown { ask_not_before: Instant },
     /// A task asks for it.
     Asked,
-    /// As the server told it last.
+    /// Boot id of the server's last answer.
     Known(Uuid),
 }
 
@@ -134,7 +134,7 @@ pub(super) struct UnshippedRows {
 }
 
 impl UnshippedRows {
-    /// Those of a log that was opened at `opened_at`; nothing of it was read yet.
+    /// Creates the count for a log that was opened at `opened_at`; nothing of it was read yet.
     pub(super) const fn before(opened_at: Position) -> Self {
         Self {
             opened_at,

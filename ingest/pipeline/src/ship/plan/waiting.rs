@@ -1,7 +1,7 @@
 //! Sections that wait until there are enough of them, or they are old enough.
 
 use super::{Now, Plan};
-use crate::ship::insert_batch::{InsertBatch, LogSpan};
+use crate::ship::insert_batch::{InsertBatch, LogSpan, rows_mark};
 use crate::ship::limits::Limits;
 use crate::ship::section::{InsertKey, Section, SectionPosition};
 use millrace_rows::{Month, Table};
@@ -112,6 +112,7 @@ impl<S: Clone> Plan<S> {
         let is_suspect = sections.iter().any(|section| section.is_suspect);
         self.add_in_flight(InsertBatch {
             key: key.clone(),
+            rows_mark: Some(rows_mark(&sections)),
             sections,
             span,
             range: None,

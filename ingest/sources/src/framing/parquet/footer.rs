@@ -6,6 +6,7 @@
 
 use super::failure::malformed;
 use crate::FileError;
+use millrace_rows::counted;
 use millrace_rows::thrift::{Thrift, kind};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -62,9 +63,9 @@ pub(super) fn check(file: &File) -> Result<(), FileError> {
 fn check_claims(claims: &Claims) -> Result<(), FileError> {
     if claims.elements > ELEMENTS_MAX {
         return Err(malformed(format!(
-            "it has {} columns and groups of columns, of which at most {ELEMENTS_MAX} are read. \
+            "it has {} and groups of columns, of which at most {ELEMENTS_MAX} are read. \
              Remove columns",
-            claims.elements
+            counted(claims.elements, "column")
         )));
     }
     if claims.depth > DEPTH_MAX {
@@ -74,9 +75,10 @@ fn check_claims(claims: &Claims) -> Result<(), FileError> {
     }
     if claims.row_groups.saturating_mul(claims.leaves.max(1)) > CHUNKS_MAX {
         return Err(malformed(format!(
-            "it has {} row groups of {} columns, of which at most {CHUNKS_MAX} are read together. Rewrite it with larger \
-             row groups",
-            claims.row_groups, claims.leaves
+            "it has {} of {}, of which at most {CHUNKS_MAX} are read together. Rewrite it with \
+             larger row groups",
+            counted(claims.row_groups, "row group"),
+            counted(claims.leaves, "column")
         )));
     }
     Ok(())

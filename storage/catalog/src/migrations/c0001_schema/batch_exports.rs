@@ -78,7 +78,8 @@ fn batch_export_backfills() -> TableCreateStatement {
     )
 }
 
-/// Deleted by `cleanup` after their export; until then they belong to their backfill.
+/// Runs go with their backfill at once. There is no foreign key to their export: `cleanup` deletes
+/// them after it, in pieces.
 fn batch_export_runs() -> TableCreateStatement {
     table(
         "batch_export_runs",

@@ -1,4 +1,4 @@
-//! Opens paths below a folder, and none that leads out of it.
+//! Files below a folder: opened, read, listed and deleted by paths, of which none leads out of it.
 
 use super::super::names::TEMPORARY_PREFIX;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Bytes of a file that is read as a whole at most, that is of manifests.
+/// Largest number of bytes that are read of a file; only manifests are read.
 const READ_BYTES_MAX: u64 = 64 << 20;
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
 
@@ -50,10 +50,11 @@ pub(super) fn beneath(
     fs::openat2(folder, name, flags | OFlags::CLOEXEC, mode, resolve)
 }
 
+/// Reads a file as a whole.
 pub(super) fn read_file(root: &Path, key: &str) -> io::Result<Bytes> {
     let (folder, name) = split(key);
     let folder = open_folder(root, folder, false)?;
-    // Otherwise opening a pipe that somebody put there would block for ever.
+    // Otherwise opening a pipe that somebody put there would block forever.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK;
     let file = File::from(beneath(&folder, name, flags, Mode::empty())?);
     let mut bytes = Vec::new();
@@ -61,6 +62,7 @@ pub(super) fn read_file(root: &Path, key: &str) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
+/// Lists the keys that begin with a prefix, and the temporary files of such keys.
 pub(super) fn list(root: &Path, key_prefix: &str) -> io::Result<Vec<String>> {
     let (folder, stem) = split(key_prefix);
     let opened = open_folder(root, folder, false)?;
@@ -77,6 +79,7 @@ pub(super) fn list(root: &Path, key_prefix: &str) -> io::Result<Vec<String>> {
     Ok(keys)
 }
 
+/// Deletes a file, and syncs its folder.
 pub(super) fn delete(root: &Path, key: &str) -> io::Result<()> {
     let (folder, name) = split(key);
     let folder = open_folder(root, folder, false)?;

@@ -1,4 +1,4 @@
-//! Azure Blob Storage.
+//! Azure Blob Storage: opens a container by its connection string.
 
 use super::super::config::FilesConfig;
 use super::super::settings::read;
@@ -23,6 +23,7 @@ const SECRET: OneSecret = OneSecret {
              BlobEndpoint and a SharedAccessSignature.",
 };
 
+/// Settings of a container, without the secret.
 #[derive(Deserialize)]
 struct AzureSettings {
     container_name: String,
@@ -30,6 +31,7 @@ struct AzureSettings {
     prefix: Option<String>,
 }
 
+/// Opens the container; returns it with the template of the prefix in it.
 pub(super) fn open(
     config: &FilesConfig<'_>,
     guard: &Guard,
@@ -56,9 +58,12 @@ pub(super) fn open(
     SECRET.opened(builder.build(), labels, settings.prefix)
 }
 
+/// Credential of a connection string.
 #[derive(Debug, PartialEq, Eq)]
 enum Credential {
+    /// Key of the account.
     Key(String),
+    /// Shared access signature (SAS).
     Signature(String),
 }
 
@@ -75,7 +80,7 @@ impl Connection {
         let parts = text
             .split(';')
             .filter_map(|part| part.trim().split_once('='));
-        let mut named = Named::default();
+        let mut named = ConnectionFields::default();
         parts.for_each(|(name, value)| named.set(name, value));
         if named.use_emulator {
             return Some(Self {
@@ -110,8 +115,9 @@ impl Connection {
     }
 }
 
+/// Fields of a connection string that blobs need, as they were written.
 #[derive(Default)]
-struct Named<'a> {
+struct ConnectionFields<'a> {
     account: Option<&'a str>,
     key: Option<&'a str>,
     endpoint: Option<&'a str>,
@@ -121,7 +127,7 @@ struct Named<'a> {
     use_emulator: bool,
 }
 
-impl<'a> Named<'a> {
+impl<'a> ConnectionFields<'a> {
     fn set(&mut self, name: &str, value: &'a str) {
         match name {
             "AccountName" => self.account = Some(value),

@@ -3,7 +3,7 @@
 mod runs;
 mod without_runs;
 
-use super::{COMMAND_LINE, HOUR, TestEnv, blame, new_export};
+use super::{COMMAND_LINE, HOUR, TestEnv, new_export, violation};
 use millrace_catalog::limits::OPEN_BACKFILLS_MAX;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{BatchExport, ChangeError, ExportModel, PageRequest, RunStatus, UtcTime};
@@ -63,7 +63,7 @@ async fn invalid_backfill_ranges_are_refused(database: TestDatabase) {
             }
             Some(field) => {
                 let expected = (Some(field.to_owned()), "invalid_input");
-                assert_eq!(blame(&started.unwrap_err()), expected, "{range:?}");
+                assert_eq!(violation(&started.unwrap_err()), expected, "{range:?}");
             }
         }
     }
@@ -175,7 +175,7 @@ async fn an_export_has_a_limit_of_open_backfills(database: TestDatabase) {
         start().await.unwrap();
     }
     let error = start().await.unwrap_err();
-    assert_eq!(blame(&error), (None, "invalid_input"));
+    assert_eq!(violation(&error), (None, "invalid_input"));
     assert!(error.to_string().contains("cancel one"), "{error}");
     let page = PageRequest {
         limit: 1,

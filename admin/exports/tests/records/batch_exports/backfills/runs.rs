@@ -1,7 +1,7 @@
 //! Runs of a backfill: counted, retried and cancelled.
 
 use super::asked;
-use crate::batch_exports::{HOUR, TestEnv, UNCLAIMED, blame, hourly_run};
+use crate::batch_exports::{HOUR, TestEnv, UNCLAIMED, hourly_run, violation};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{ActivityScope, RunStatus, UtcTime};
 use millrace_exports::{Backfills, ExportRuns, RunProgress};
@@ -143,7 +143,7 @@ async fn cancelling_a_backfill_cancels_its_open_runs(database: TestDatabase) {
     let twice = Backfills::new(catalog)
         .cancel(actor, place, export_id, id)
         .await;
-    assert_eq!(blame(&twice.unwrap_err()), (None, "invalid_input"));
+    assert_eq!(violation(&twice.unwrap_err()), (None, "invalid_input"));
     let entries = fixture.activity(ActivityScope::BatchExport).await;
     let change = &entries[0].detail.changes[0];
     assert_eq!(change.field, format!("backfills__{id}__status"));

@@ -1,6 +1,6 @@
 //! Exports of a project: places, lists, deletion.
 
-use crate::batch_exports::{TestEnv, blame, hourly_run, new_export};
+use crate::batch_exports::{TestEnv, hourly_run, new_export, violation};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{PageRequest, UtcTime};
 use millrace_exports::{BatchExports, ExportPlace, ExportRuns, NewBatchExport, NewRun};
@@ -22,7 +22,10 @@ async fn an_export_belongs_to_a_project_of_its_organization(database: TestDataba
         ..new_export()
     };
     let error = env.make(foreign).await.unwrap_err();
-    assert_eq!(blame(&error), (Some("team_id".to_owned()), "invalid_input"));
+    assert_eq!(
+        violation(&error),
+        (Some("team_id".to_owned()), "invalid_input")
+    );
 
     let new = millrace_organizations::NewProject::named("Second");
     let second = Projects::new(catalog)
@@ -141,5 +144,5 @@ async fn exports_are_deleted_with_their_project(database: TestDatabase) {
         None
     );
     let error = env.make(new_export()).await.unwrap_err();
-    assert_eq!(blame(&error), (Some("team_id".to_owned()), "required"));
+    assert_eq!(violation(&error), (Some("team_id".to_owned()), "required"));
 }

@@ -1,6 +1,6 @@
 //! Exports that are refused, with the field at fault.
 
-use crate::batch_exports::{TestEnv, blame, new_export};
+use crate::batch_exports::{TestEnv, new_export, violation};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{CatalogLimits, UtcTime};
 use millrace_exports::{BatchExportChange, BatchExports, NewBatchExport};
@@ -40,7 +40,7 @@ async fn bad_exports_are_refused_with_the_field_at_fault(database: TestDatabase)
         let mut new = new_export();
         spoil(&mut new);
         let error = env.make(new).await.unwrap_err();
-        assert_eq!(blame(&error), (Some(field.to_owned()), code));
+        assert_eq!(violation(&error), (Some(field.to_owned()), code));
     }
     let made = env.made().await;
     let catalog = &env.fixture.catalog;
@@ -51,7 +51,7 @@ async fn bad_exports_are_refused_with_the_field_at_fault(database: TestDatabase)
     let error = BatchExports::new(catalog)
         .update(env.writer(), made.id, change)
         .await;
-    assert_eq!(blame(&error.unwrap_err()).1, "invalid_choice");
+    assert_eq!(violation(&error.unwrap_err()).1, "invalid_choice");
 }
 
 async fn an_organization_has_a_limit_of_exports(database: TestDatabase) {
@@ -69,7 +69,7 @@ async fn an_organization_has_a_limit_of_exports(database: TestDatabase) {
     let first = make().await.unwrap().export.id;
     make().await.unwrap();
     let error = make().await.unwrap_err();
-    assert_eq!(blame(&error), (None, "invalid_input"));
+    assert_eq!(violation(&error), (None, "invalid_input"));
     assert!(error.to_string().contains("batch_exports_max"), "{error}");
     let deleted = BatchExports::new(&catalog).delete(&env.fixture.actor, env.place(), first);
     deleted.await.unwrap();
@@ -92,7 +92,7 @@ async fn a_configuration_over_its_size_limit_is_refused_with_its_largest_field(
     env.make(with(600)).await.unwrap();
     let error = env.make(with(700)).await.unwrap_err();
     let field = "destination__config__include_events".to_owned();
-    assert_eq!(blame(&error), (Some(field), "max_length"));
+    assert_eq!(violation(&error), (Some(field), "max_length"));
     let mut query = with(550);
     query.hogql_query = Some("x".repeat(20_000));
     env.make(query).await.unwrap_err();

@@ -116,6 +116,7 @@ fn logged_blocks(
         sections: vec![section],
         range: None,
         start_mark: None,
+        rows_mark: None,
         attempt: 0,
         in_doubt: false,
         is_suspect: false,

@@ -124,6 +124,7 @@ fn a_full_checkpoint_of_an_earlier_version_with_many_parts_is_shipped() {
             last: position,
             rows: (frame.offset % 128 == 0).then_some(RowRange { from: 0, to: 3 }),
             start_mark: Some(u32::MAX),
+            rows_mark: None,
             attempt: 0,
             is_suspect: false,
             is_part: false,

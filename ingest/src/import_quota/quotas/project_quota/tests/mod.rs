@@ -33,7 +33,7 @@ proptest! {
 }
 
 #[test]
-fn a_stock_is_leased_where_there_is_plenty_and_else_in_part_with_what_is_needed() {
+fn needed_events_and_a_stock_are_leased_as_far_as_the_quota_goes() {
     let table = [
         // needed, stock, left, given
         (10, 5, 100, 15),

@@ -1,0 +1,388 @@
+//! Test harness with a real engine, for any crate. Usage, in an integration test binary
+//! (`tests/it/main.rs`):
+//!
+//! ```text
+//! // Once, at the root of the binary.
+//! millrace_embedded::engine_process!();
+//! // One engine for the whole binary; each test uses a database of its own.
+//! let engine = millrace_embedded::testing::shared();
+//! // Or one that may be killed.
+//! let own = millrace_embedded::testing::TestEngine::start();
+//! ```
+//!
+//! The macro defines a hidden test, which the binary runs again in a child process; without the
+//! child's environment it does nothing. With `MILLRACE_TEST_CLICKHOUSE_URL` (and `_USER`,
+//! `_PASSWORD`), `shared` is that server instead.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "test support: it fails the test, and the environment is how the child is configured"
+)]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use crate::supervisor::READY;
+use crate::{
+    ADMIN, EngineOptions, READER, UsersFile, announce, end_with_parent, find_library, print_line,
+    run,
+};
+
+mod gateway;
+
+pub use gateway::{gateway_repeating, gateway_with_page};
+
+const DATA_DIR: &str = "MILLRACE_TEST_ENGINE_DATA_DIR";
+const LISTEN: &str = "MILLRACE_TEST_ENGINE_LISTEN";
+const MEMORY: &str = "MILLRACE_TEST_ENGINE_MEMORY";
+const SOURCES: &str = "MILLRACE_TEST_ENGINE_SOURCES";
+const NATIVE: &str = "MILLRACE_TEST_ENGINE_NATIVE";
+const PARENT: &str = "MILLRACE_TEST_ENGINE_PARENT";
+/// Password of the users `admin` and `reader`.
+pub const PASSWORD: &str = "a test's other password";
+/// Name of the test that [`engine_process!`](crate::engine_process) defines.
+const PROCESS_TEST: &str = "engine_process";
+
+/// Defines the hidden test that is the engine's process. Use it once, at the root of a test binary.
+#[macro_export]
+macro_rules! engine_process {
+    () => {
+        #[test]
+        fn engine_process() {
+            $crate::testing::engine_process();
+        }
+    };
+}
+
+/// A ClickHouse to test against.
+pub struct TestEngine {
+    /// `http://host:port`, without a slash at the end.
+    pub url: String,
+    /// Name of the user.
+    pub user: String,
+    /// Password of the user.
+    pub password: String,
+    process: Option<Process>,
+}
+
+struct Process {
+    child: Child,
+    /// Closed however this process ends, upon which the child ends too.
+    stdin: Option<ChildStdin>,
+    data_dir: Arc<tempfile::TempDir>,
+    address: SocketAddr,
+    settings: ProcessSettings,
+}
+
+/// Settings of an engine, which it keeps over restarts.
+#[derive(Copy, Clone)]
+struct ProcessSettings {
+    memory_bytes_max: u64,
+    sources: &'static str,
+    native_port: Option<u16>,
+}
+
+impl Default for ProcessSettings {
+    fn default() -> Self {
+        Self {
+            memory_bytes_max: 2 << 30,
+            sources: "",
+            native_port: None,
+        }
+    }
+}
+
+/// Engine shared by the tests of a binary: an external server if one is named, else started once.
+pub fn shared() -> &'static TestEngine {
+    static SHARED: OnceLock<TestEngine> = OnceLock::new();
+    SHARED.get_or_init(|| external_server().unwrap_or_else(TestEngine::start))
+}
+
+/// External server of `MILLRACE_TEST_CLICKHOUSE_URL`, if that is set.
+pub fn external_server() -> Option<TestEngine> {
+    let url = std::env::var("MILLRACE_TEST_CLICKHOUSE_URL").ok()?;
+    let user = std::env::var("MILLRACE_TEST_CLICKHOUSE_USER").unwrap_or_else(|_| "default".into());
+    let password = std::env::var("MILLRACE_TEST_CLICKHOUSE_PASSWORD").unwrap_or_default();
+    Some(TestEngine {
+        url: url.trim_end_matches('/').into(),
+        user,
+        password,
+        process: None,
+    })
+}
+
+// === impl TestEngine ===
+
+impl TestEngine {
+    /// Starts a new engine, with 2 GiB of memory, on a free port and a new directory.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with(ProcessSettings::default(), None)
+    }
+
+    /// Starts a new engine with another memory limit, in bytes.
+    #[must_use]
+    pub fn start_with_memory(memory_bytes_max: u64) -> Self {
+        let settings = ProcessSettings {
+            memory_bytes_max,
+            ..ProcessSettings::default()
+        };
+        Self::start_with(settings, None)
+    }
+
+    /// Starts a new engine with these sources open, separated by commas.
+    #[must_use]
+    pub fn start_with_sources(sources: &'static str) -> Self {
+        let settings = ProcessSettings {
+            sources,
+            ..ProcessSettings::default()
+        };
+        Self::start_with(settings, None)
+    }
+
+    /// Starts a new engine that speaks the native protocol, too.
+    #[must_use]
+    pub fn start_with_native() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let native_port = Some(free.local_addr().expect("a bound port").port());
+        drop(free);
+        let settings = ProcessSettings {
+            native_port,
+            ..ProcessSettings::default()
+        };
+        Self::start_with(settings, None)
+    }
+
+    /// Starts a new engine with `folder` as its process's working directory.
+    #[must_use]
+    pub fn start_in(folder: &Path) -> Self {
+        Self::start_with(ProcessSettings::default(), Some(folder))
+    }
+
+    fn start_with(settings: ProcessSettings, folder: Option<&Path>) -> Self {
+        let data_dir = Arc::new(tempfile::tempdir().expect("a temporary directory"));
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let process = Process::start(data_dir, listen, settings, folder);
+        let url = format!("http://{}", process.address);
+        Self {
+            url,
+            user: "millrace".into(),
+            password: "test's password".into(),
+            process: Some(process),
+        }
+    }
+
+    /// The same engine by another user.
+    #[must_use]
+    pub fn by(&self, user: &str, password: &str) -> Self {
+        Self {
+            url: self.url.clone(),
+            user: user.into(),
+            password: password.into(),
+            process: None,
+        }
+    }
+
+    /// Port of the native protocol.
+    #[must_use]
+    pub fn native_port(&self) -> Option<u16> {
+        self.process
+            .as_ref()
+            .and_then(|process| process.settings.native_port)
+    }
+
+    /// Folder of the engine's users; `None` for an external server.
+    #[must_use]
+    pub fn users_dir(&self) -> Option<PathBuf> {
+        self.data_dir().map(users_dir)
+    }
+
+    /// Process id of the engine; `None` for an external server.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(|process| process.child.id())
+    }
+
+    /// Data directory of the engine; `None` for an external server.
+    #[must_use]
+    pub fn data_dir(&self) -> Option<&Path> {
+        self.process.as_ref().map(|process| process.data_dir.path())
+    }
+
+    /// Kills the engine as a crash does. Only for one that was started here.
+    pub fn kill9(&mut self) {
+        let process = self
+            .process
+            .as_mut()
+            .expect("an engine started by this test");
+        process.child.kill().expect("the engine's process");
+        process.child.wait().expect("the engine's process");
+    }
+
+    /// Stops the engine gracefully, and waits for its end.
+    pub fn stop(&mut self) {
+        let process = self
+            .process
+            .as_mut()
+            .expect("an engine started by this test");
+        drop(process.stdin.take());
+        process.child.wait().expect("the engine's process");
+    }
+
+    /// Restarts the engine after [`kill9`](Self::kill9) or [`stop`](Self::stop), on the same port
+    /// and directory.
+    pub fn restart(&mut self) {
+        let old = self.process.take().expect("an engine started by this test");
+        let data_dir = Arc::clone(&old.data_dir);
+        self.process = Some(Process::start(data_dir, old.address, old.settings, None));
+    }
+}
+
+// === impl Process ===
+
+impl Process {
+    fn start(
+        data_dir: Arc<tempfile::TempDir>,
+        listen: SocketAddr,
+        settings: ProcessSettings,
+        folder: Option<&Path>,
+    ) -> Self {
+        let mut command = command(data_dir.path(), listen, settings.memory_bytes_max);
+        if let Some(folder) = folder {
+            command.current_dir(folder);
+        }
+        if let Some(port) = settings.native_port {
+            command.env(NATIVE, port.to_string());
+        }
+        let mut child = command
+            .env(SOURCES, settings.sources)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the test binary runs again");
+        let stdin = child.stdin.take();
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let address = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix(READY).and_then(|address| address.parse().ok()))
+            .unwrap_or_else(|| panic!("no engine: is `millrace_embedded::engine_process!()` at the root of this test binary?"));
+        // Keep reading, so that the child never waits for its output to be read.
+        thread::spawn(move || lines.for_each(drop));
+        Self {
+            child,
+            stdin,
+            data_dir,
+            address,
+            settings,
+        }
+    }
+}
+
+/// Command line of an engine process, for the tests of a supervisor: it ends with its parent and on
+/// SIGTERM.
+pub fn supervised_command(data_dir: &Path, listen: SocketAddr) -> Command {
+    let mut command = command(data_dir, listen, 2 << 30);
+    command.env(PARENT, std::process::id().to_string());
+    command
+}
+
+fn command(data_dir: &Path, listen: SocketAddr, memory_bytes_max: u64) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("the test binary"));
+    command
+        .args([PROCESS_TEST, "--exact", "--nocapture", "--test-threads=1"])
+        .env(DATA_DIR, data_dir)
+        .env(LISTEN, listen.to_string())
+        .env(MEMORY, memory_bytes_max.to_string());
+    command
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs the engine in the child process; called by the hidden test. Does nothing unless the harness
+/// started this process.
+pub fn engine_process() {
+    let Some(data_dir) = std::env::var_os(DATA_DIR).map(PathBuf::from) else {
+        return;
+    };
+    let parent = std::env::var(PARENT)
+        .ok()
+        .map(|pid| pid.parse().expect("a process id"));
+    if let Some(pid) = parent {
+        end_with_parent(pid).expect("the parent lives");
+    }
+    // Before the engine takes standard input.
+    let gone = parent_gone();
+    let ready = |address| {
+        // libtest has written the test's name, without a line end.
+        print_line("");
+        announce(address);
+    };
+    let end = async move {
+        match parent {
+            None => drop(gone.await),
+            Some(_) => std::future::pending().await,
+        }
+    };
+    let Err(error) = run(&options(data_dir), ready, end);
+    // Standard output is the engine's, so libtest cannot report this.
+    eprintln!("{error}");
+    std::process::exit(1);
+}
+
+fn options(data_dir: PathBuf) -> EngineOptions {
+    let text = |name| std::env::var(name).expect("set by the harness");
+    let explicit = std::env::var_os("MILLRACE_LIBCHDB").map(PathBuf::from);
+    let users_dir = users_dir(&data_dir);
+    let mut users = UsersFile::load(&users_dir).expect("a file of users");
+    for name in [ADMIN, READER] {
+        users.set_password(name, PASSWORD);
+    }
+    users.store(&users_dir).expect("a writable folder");
+    EngineOptions {
+        library: find_library(explicit.as_deref()).unwrap_or_else(|error| panic!("{error}")),
+        backup_dir: data_dir.join("backups"),
+        data_dir,
+        listen: text(LISTEN).parse().expect("an address"),
+        native_port: std::env::var(NATIVE)
+            .ok()
+            .map(|port| port.parse().expect("a port")),
+        user: "millrace".into(),
+        password: "test's password".into(),
+        networks: Vec::new(),
+        users_dir: Some(users_dir),
+        memory_bytes_max: text(MEMORY).parse().expect("a number"),
+        sources: std::env::var(SOURCES)
+            .unwrap_or_default()
+            .split_terminator(',')
+            .map(|name| name.parse().expect("a source"))
+            .collect(),
+    }
+}
+
+fn users_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("users")
+}
+
+/// Resolves when the parent has closed this process's standard input, on purpose or by ending.
+fn parent_gone() -> oneshot::Receiver<()> {
+    let (sender, gone) = oneshot::channel::<()>();
+    let input = rustix::io::dup(std::io::stdin()).expect("standard input");
+    thread::spawn(move || {
+        let _ = std::fs::File::from(input).read_to_end(&mut Vec::new());
+        drop(sender);
+    });
+    gone
+}
