@@ -69,7 +69,7 @@ impl ClickHouse {
              FROM system.backups WHERE id = '{}'",
             copy.0
         );
-        let query = self.client.query_raw(&sql).fetch_optional::<State>();
+        let query = self.client().query_raw(&sql).fetch_optional::<State>();
         match self.within_deadline(query).await? {
             None => Ok(CopyState::Failed("the server has restarted".to_owned())),
             Some(state) if !state.is_over => Ok(CopyState::Running),

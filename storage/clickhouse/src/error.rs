@@ -4,6 +4,7 @@
 //! doubt the state is [`InsertOutcome::Unknown`]: that costs one query, a wrong guess would cost
 //! rows.
 
+use crate::hosts::is_of_the_host;
 use crate::tls;
 use std::error::Error as StdError;
 use std::fmt;
@@ -84,6 +85,14 @@ impl InsertError {
             InsertOutcome::Unknown => self.code.is_some_and(|code| !is_of_the_server(code)),
             InsertOutcome::TooLarge => true,
             _ => false,
+        }
+    }
+
+    /// Returns true if another host of the cluster may do better: not if the rows could not be read.
+    pub(crate) const fn is_of_the_host(&self) -> bool {
+        match self.outcome {
+            InsertOutcome::Unread | InsertOutcome::Lost | InsertOutcome::TooLarge => false,
+            _ => is_of_the_host(self.code),
         }
     }
 

@@ -86,15 +86,20 @@ impl Poster {
         }
     }
 
-    /// Sends rows with a statement, and waits for the answer to its end.
+    /// Sends rows with a statement to a host, and waits for the answer to its end.
     pub(crate) async fn post<B: Body>(
         &self,
-        settings: &Settings,
+        (settings, url): (&Settings, &str),
         parameters: &[(&str, &str)],
         rows: &B,
     ) -> Result<SuccessAnswer, InsertError> {
         let (sender, receiver) = mpsc::channel(1);
-        let request = request(settings, parameters, rows.len_bytes(), Pieces(receiver))?;
+        let request = request(
+            (settings, url),
+            parameters,
+            rows.len_bytes(),
+            Pieces(receiver),
+        )?;
         let mut response = pin!(self.request(request));
         let time_max = settings.insert_timeout;
         // An answer may come before all is sent, as an exception does. Sending goes first, so that
@@ -126,16 +131,17 @@ impl Poster {
         Ok(answered)
     }
 
-    /// Sends a statement that carries no rows, and waits for the answer to its end. The caller
-    /// limits how long that may take.
+    /// Sends a statement that carries no rows to a host, and waits for the answer to its end. The
+    /// caller limits how long that may take.
     pub(crate) async fn post_statement(
         &self,
-        settings: &Settings,
+        (settings, url): (&Settings, &str),
         parameters: &[(&str, &str)],
         sql: &str,
     ) -> Result<SuccessAnswer, Error> {
         let (sender, receiver) = mpsc::channel(1);
-        let request = request(settings, parameters, sql.len() as u64, Pieces(receiver))?;
+        let body = Pieces(receiver);
+        let request = request((settings, url), parameters, sql.len() as u64, body)?;
         // The channel holds one piece.
         let _ = sender.try_send(Bytes::copy_from_slice(sql.as_bytes()));
         drop(sender);
@@ -152,12 +158,12 @@ impl Poster {
 }
 
 fn request(
-    settings: &Settings,
+    (settings, url): (&Settings, &str),
     parameters: &[(&str, &str)],
     bytes: u64,
     body: Pieces,
 ) -> Result<Request<Pieces>, Error> {
-    let mut url = Url::parse(&settings.url).map_err(|error| Error::InvalidParams(error.into()))?;
+    let mut url = Url::parse(url).map_err(|error| Error::InvalidParams(error.into()))?;
     url.query_pairs_mut().clear().extend_pairs(parameters);
     Request::post(url.as_str())
         .header("Content-Length", bytes)

@@ -13,7 +13,7 @@ impl ClickHouse {
     /// # Errors
     /// If the server cannot be asked or refuses; some months may be gone then.
     pub async fn drop_person_updates(&self, before: Month) -> Result<Vec<Month>, QueryError> {
-        let table = Table::PersonUpdates.name();
+        let table = &self.local_name(Table::PersonUpdates.name());
         let sql = format!(
             "SELECT DISTINCT toUInt32(partition) AS month FROM {parts} \
              WHERE database = {database} AND table = {table} AND active AND month < {before} \
@@ -23,11 +23,11 @@ impl ClickHouse {
             table = quoted_text(table),
         );
         let months: Vec<u32> = self
-            .within_deadline(self.client.query_raw(&sql).fetch_all())
+            .within_deadline(self.client().query_raw(&sql).fetch_all())
             .await?;
         for month in &months {
             // Lifts the server's limit, which protects from mistyped names.
-            self.execute(&format!(
+            self.execute_on_hosts(&format!(
                 "ALTER TABLE {database}.{table}{on_cluster} DROP PARTITION {month} \
                  SETTINGS max_partition_size_to_drop = 0",
                 database = quoted_name(&self.settings.database),

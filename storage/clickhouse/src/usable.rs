@@ -82,7 +82,8 @@ impl ClickHouse {
         let query_id = Uuid::new_v4().to_string();
         let mut parameters = vec![("query_id", query_id.as_str())];
         parameters.extend(settings.iter().map(|(name, value)| (*name, value.as_str())));
-        let answered = self.poster.post_statement(&self.settings, &parameters, sql);
+        let to = (&*self.settings, self.hosts.current().url);
+        let answered = self.poster.post_statement(to, &parameters, sql);
         let proven = self
             .within_deadline(answered)
             .await?

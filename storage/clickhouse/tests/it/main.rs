@@ -13,6 +13,7 @@
 
 millrace_embedded::engine_process!();
 
+mod ddl;
 mod faults;
 mod fixture;
 mod gateway;
