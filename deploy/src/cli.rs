@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    backup, clickhouse_users, credentials, import, invites, keys, log, members, migrations, nodes,
-    organizations, purge, rejected, secrets,
+    backup, clickhouse_users, credentials, import, invites, keys, log, members, migrate,
+    migrations, nodes, organizations, purge, rejected, secrets,
 };
 use crate::config::Settings;
 use clap::error::{ContextKind, ContextValue};
@@ -111,7 +111,7 @@ pub enum Command {
     /// Print the keys and addresses of the first start, or the password of a user of ClickHouse
     Credentials(credentials::Show),
     /// Apply the schema migrations of catalog and ClickHouse
-    Migrate,
+    Migrate(migrate::Migrate),
     /// Print the settings and where each comes from
     Config,
     /// Create, list and revoke keys

@@ -135,7 +135,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Clickhouse { parent }) => engine_process::run(config, *parent),
         Some(Command::ClickhouseUsers(command)) => commands::clickhouse_users::run(config, command),
         Some(Command::Credentials(command)) => commands::credentials::run(config, command),
-        Some(Command::Migrate) => commands::migrate(config),
+        Some(Command::Migrate(migrate)) => commands::migrate::run(config, migrate),
         Some(Command::Config) => {
             print(&config::show(&cli::command(), layers, config));
             Ok(())

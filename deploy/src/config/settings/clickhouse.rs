@@ -3,7 +3,7 @@
 use super::values::{listen_address, size};
 use bytesize::ByteSize;
 use clap::Args;
-use millrace_clickhouse::InsertQuorum;
+use millrace_clickhouse::{InsertQuorum, Replication};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -46,12 +46,13 @@ pub struct ClickHouseSettings {
     pub clickhouse_networks: Vec<String>,
     /// HTTP interface of a ClickHouse server to use instead of the embedded one
     ///
-    /// Such as `https://clickhouse.example.com:8443`.
+    /// Such as `https://clickhouse.example.com:8443`. Of a cluster several of its hosts, with commas
+    /// between them: when one fails, the next one serves.
     #[arg(
         long,
         global = true,
         env = "MILLRACE_CLICKHOUSE_URL",
-        value_name = "URL"
+        value_name = "URL,…"
     )]
     pub clickhouse_url: Option<String>,
     /// PEM file of the authority of an https:// server's certificate, instead of the system's
@@ -83,7 +84,9 @@ pub struct ClickHouseSettings {
         value_name = "TEXT"
     )]
     pub clickhouse_password: Option<String>,
-    /// Cluster of the ClickHouse server to create replicated tables on
+    /// Cluster of ClickHouse over whose shards rows are spread
+    ///
+    /// Its name in ClickHouse's `remote_servers`. All nodes need the same value.
     #[arg(
         long,
         global = true,
@@ -91,6 +94,19 @@ pub struct ClickHouseSettings {
         value_name = "NAME"
     )]
     pub clickhouse_cluster: Option<String>,
+    /// Replication of the cluster's tables: `keeper` by default, `database`, `none` or `cloud`
+    ///
+    /// `keeper`: replicated tables, made by `ON CLUSTER`, with the macros `{shard}` and `{replica}`.
+    /// `database`: in a database of engine `Replicated`. `none`: each shard is one host with plain
+    /// tables, and `clickhouse_url` names each of them. `cloud`: ClickHouse Cloud, which needs no
+    /// `clickhouse_cluster`.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_REPLICATION",
+        value_name = "NAME"
+    )]
+    pub clickhouse_replication: Option<Replication>,
     /// Replicas that an insert must reach to count as stored: 2 or more, or `auto` for most
     ///
     /// Without this setting one replica is enough. With a quorum, exports and persons read only
