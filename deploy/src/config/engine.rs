@@ -7,7 +7,7 @@ use super::settings::ClickHouseSettings;
 use anyhow::{Context, bail};
 use ipnet::IpNet;
 use millrace_clickhouse::{InsertQuorum, Replication, Tls};
-use millrace_embedded::{ADMIN, PROJECT, READER, Source};
+use millrace_embedded::{ADMIN, PROJECT, READER, ShardAddress, Source};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,8 @@ pub enum Engine {
         backup_dir: PathBuf,
         /// External sources that this user may access.
         sources: Vec<Source>,
+        /// Native addresses of the shards of its cluster, if it is one of them.
+        shards: Vec<ShardAddress>,
     },
     /// Existing server or cluster.
     Server {
@@ -81,6 +83,7 @@ pub(super) fn engine_of(settings: &ClickHouseSettings, data_dir: &Path) -> anyho
                 None => data_dir.join("clickhouse/backups"),
             },
             sources: sources(&settings.clickhouse_sources)?,
+            shards: shards(&settings.clickhouse_shards)?,
         });
     };
     reject_embedded_settings(settings)?;
@@ -151,6 +154,16 @@ fn sources(names: &[String]) -> anyhow::Result<Vec<Source>> {
         .collect()
 }
 
+/// Parses the addresses of shards.
+fn shards(addresses: &[String]) -> anyhow::Result<Vec<ShardAddress>> {
+    let addresses = addresses
+        .iter()
+        .filter(|address| !address.trim().is_empty());
+    addresses
+        .map(|address| address.parse().context("clickhouse_shards cannot be used"))
+        .collect()
+}
+
 /// Rejects settings of the embedded ClickHouse where a server is configured.
 fn reject_embedded_settings(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let given = [
@@ -170,6 +183,7 @@ fn reject_embedded_settings(settings: &ClickHouseSettings) -> anyhow::Result<()>
             "clickhouse_sources",
             !settings.clickhouse_sources.is_empty(),
         ),
+        ("clickhouse_shards", !settings.clickhouse_shards.is_empty()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),

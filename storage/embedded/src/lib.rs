@@ -33,6 +33,7 @@ mod memory_file;
 mod names;
 mod profiles;
 mod serve;
+mod shards;
 mod sources;
 mod supervisor;
 #[cfg(feature = "testing")]
@@ -46,6 +47,7 @@ pub use console::print_line;
 pub use library::{LibraryError, find_library};
 pub use names::{ADMIN, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, READER};
 pub use serve::run;
+pub use shards::{CLUSTER, ShardAddress, UnknownAddress};
 pub use sources::{Source, UnknownSource};
 pub use supervisor::{
     EXIT_PERMANENT_FAILURE, State, Status, Supervisor, SupervisorOptions, announce, end_with_parent,
@@ -78,6 +80,9 @@ pub struct EngineOptions {
     pub backup_dir: PathBuf,
     /// External sources that statements may use.
     pub sources: Vec<Source>,
+    /// Native addresses of all shards of the cluster that the engine is one of, in the same order
+    /// on each; empty: no cluster.
+    pub shards: Vec<ShardAddress>,
 }
 
 #[cfg(test)]
@@ -96,6 +101,7 @@ impl EngineOptions {
             memory_bytes_max: 1 << 30,
             backup_dir: "/data/backups".into(),
             sources: Vec::new(),
+            shards: Vec::new(),
         }
     }
 }
@@ -114,6 +120,7 @@ impl std::fmt::Debug for EngineOptions {
             .field("memory_bytes_max", &self.memory_bytes_max)
             .field("backup_dir", &self.backup_dir)
             .field("sources", &self.sources)
+            .field("shards", &self.shards)
             .finish_non_exhaustive()
     }
 }

@@ -40,6 +40,7 @@ const LISTEN: &str = "MILLRACE_TEST_ENGINE_LISTEN";
 const MEMORY: &str = "MILLRACE_TEST_ENGINE_MEMORY";
 const SOURCES: &str = "MILLRACE_TEST_ENGINE_SOURCES";
 const NATIVE: &str = "MILLRACE_TEST_ENGINE_NATIVE";
+const SHARDS: &str = "MILLRACE_TEST_ENGINE_SHARDS";
 const PARENT: &str = "MILLRACE_TEST_ENGINE_PARENT";
 /// Password of the users `admin` and `reader`.
 pub const PASSWORD: &str = "a test's other password";
@@ -78,11 +79,13 @@ struct Process {
 }
 
 /// Settings of an engine, which it keeps over restarts.
-#[derive(Copy, Clone)]
+#[derive(Clone)]
 struct ProcessSettings {
     memory_bytes_max: u64,
     sources: &'static str,
     native_port: Option<u16>,
+    /// Native addresses of all shards, separated by commas.
+    shards: String,
 }
 
 impl Default for ProcessSettings {
@@ -91,6 +94,7 @@ impl Default for ProcessSettings {
             memory_bytes_max: 2 << 30,
             sources: "",
             native_port: None,
+            shards: String::new(),
         }
     }
 }
@@ -170,14 +174,37 @@ impl TestEngine {
     /// Starts a new engine that speaks the native protocol, too.
     #[must_use]
     pub fn start_with_native() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let native_port = Some(free.local_addr().expect("a bound port").port());
-        drop(free);
         let settings = ProcessSettings {
-            native_port,
+            native_port: free_ports(1).pop(),
             ..ProcessSettings::default()
         };
         Self::start_with(settings, None)
+    }
+
+    /// Starts so many new engines, each a shard of one cluster, in its order.
+    #[must_use]
+    pub fn start_shards(count: usize) -> Vec<Self> {
+        let ports = free_ports(count);
+        let addresses: Vec<String> = ports
+            .iter()
+            .map(|port| format!("127.0.0.1:{port}"))
+            .collect();
+        Self::start_shards_reached_by(&ports, &addresses)
+    }
+
+    /// Starts new engines with these native ports, which reach each other by these addresses, as
+    /// of proxies.
+    #[must_use]
+    pub fn start_shards_reached_by(ports: &[u16], addresses: &[String]) -> Vec<Self> {
+        let settings = ports.iter().map(|port| ProcessSettings {
+            memory_bytes_max: 1 << 30,
+            native_port: Some(*port),
+            shards: addresses.join(","),
+            ..ProcessSettings::default()
+        });
+        settings
+            .map(|settings| Self::start_with(settings, None))
+            .collect()
     }
 
     /// Starts a new engine with `folder` as its process's working directory.
@@ -261,7 +288,16 @@ impl TestEngine {
     pub fn restart(&mut self) {
         let old = self.process.take().expect("an engine started by this test");
         let data_dir = Arc::clone(&old.data_dir);
-        self.process = Some(Process::start(data_dir, old.address, old.settings, None));
+        let settings = old.settings.clone();
+        self.process = Some(Process::start(data_dir, old.address, settings, None));
+    }
+
+    /// Restarts the engine as [`restart`](Self::restart) does, with other shards in its cluster.
+    pub fn restart_among(&mut self, addresses: &[String]) {
+        let process = self.process.as_mut();
+        let process = process.expect("an engine started by this test");
+        process.settings.shards = addresses.join(",");
+        self.restart();
     }
 }
 
@@ -283,6 +319,7 @@ impl Process {
         }
         let mut child = command
             .env(SOURCES, settings.sources)
+            .env(SHARDS, &settings.shards)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -389,7 +426,21 @@ fn options(data_dir: PathBuf) -> EngineOptions {
             .split_terminator(',')
             .map(|name| name.parse().expect("a source"))
             .collect(),
+        shards: std::env::var(SHARDS)
+            .unwrap_or_default()
+            .split_terminator(',')
+            .map(|address| address.parse().expect("an address"))
+            .collect(),
     }
+}
+
+/// Ports that are free now.
+pub fn free_ports(count: usize) -> Vec<u16> {
+    let free = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    // Held together, so that each is another one.
+    let free: Vec<TcpListener> = free.collect();
+    let port_of = |free: &TcpListener| free.local_addr().expect("a bound port").port();
+    free.iter().map(port_of).collect()
 }
 
 fn users_dir(data_dir: &Path) -> PathBuf {

@@ -24,7 +24,7 @@ use crate::names::{
 };
 use crate::profiles::{HOUR_QUOTA, profiles};
 use crate::users_file::hex;
-use crate::{EngineOptions, Source};
+use crate::{EngineOptions, shards};
 
 /// Privileges on everything in the database.
 const PRIVILEGES: &str = "SHOW DATABASES, SHOW TABLES, SHOW COLUMNS, SHOW DICTIONARIES, CHECK, SELECT, INSERT, \
@@ -42,7 +42,7 @@ const ENGINES: &str = include_str!("engines.txt");
 pub(crate) fn users_xml(options: &EngineOptions) -> String {
     let mut users = session_user() + &own_user(options);
     if options.users_dir.is_some() {
-        users += &login_user(ADMIN, "admin", "default", &all_grants(&options.sources), "");
+        users += &login_user(ADMIN, "admin", "default", &all_grants(options), "");
     }
     if has_readers(options) {
         users += &reader();
@@ -83,11 +83,12 @@ fn own_user(options: &EngineOptions) -> String {
         "<{name}><password_sha256_hex>{}</password_sha256_hex><networks>{networks}</networks>\
          <profile>default</profile><quota>default</quota><grants>{}</grants></{name}>",
         hex(&Sha256::digest(options.password.as_bytes())),
-        all_grants(&options.sources),
+        all_grants(options),
     )
 }
 
-fn all_grants(sources: &[Source]) -> String {
+fn all_grants(options: &EngineOptions) -> String {
+    let sources = &options.sources;
     let mut grants = format!("<query>GRANT {PRIVILEGES} ON *.*</query>");
     let opened = sources.iter().flat_map(|source| source.engines()).copied();
     for engine in ENGINES.split_whitespace().chain(opened) {
@@ -100,7 +101,7 @@ fn all_grants(sources: &[Source]) -> String {
             source.grant()
         );
     }
-    grants
+    grants + shards::grants(options)
 }
 
 fn reader() -> String {

@@ -153,6 +153,20 @@ pub struct ClickHouseSettings {
         value_name = "NAME,…"
     )]
     pub clickhouse_sources: Vec<String>,
+    /// Native addresses of all shards of a cluster of embedded ClickHouse, as in `ch1:9000,ch2:9000`
+    ///
+    /// For `millrace clickhouse` by itself, in the same order on each of them, with the same
+    /// `clickhouse_user` and `clickhouse_password`. The nodes name the cluster `millrace` in
+    /// `clickhouse_cluster`, with `clickhouse_replication` `none`. It opens all outgoing connections
+    /// to the engine, as a source of the network does.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_SHARDS",
+        value_delimiter = ',',
+        value_name = "ADDR,…"
+    )]
+    pub clickhouse_shards: Vec<String>,
     /// Library of the engine, if it is not where `make run` puts it
     #[arg(long, global = true, env = "MILLRACE_LIBCHDB", value_name = "FILE")]
     pub libchdb: Option<PathBuf>,
