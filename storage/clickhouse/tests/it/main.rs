@@ -26,4 +26,5 @@ mod purge;
 mod quorum;
 mod reads;
 mod rejected;
+mod shards;
 mod stale_answers;
