@@ -88,7 +88,8 @@ impl InsertError {
         }
     }
 
-    /// Returns true if another host of the cluster may do better: not if the rows could not be read.
+    /// Returns true if another host of the cluster may do better: not if the rows could not be
+    /// read.
     pub(crate) const fn is_of_the_host(&self) -> bool {
         match self.outcome {
             InsertOutcome::Unread | InsertOutcome::Lost | InsertOutcome::TooLarge => false,

@@ -69,8 +69,8 @@ pub(crate) fn keys(table: PersonTable, rows: &[u8]) -> Option<Keys> {
 }
 
 impl ClickHouse {
-    /// Returns true if all of the rows are stored, in these versions or later ones, on the host or on
-    /// a shard.
+    /// Returns true if all of the rows are stored, in these versions or later ones, on the host or
+    /// on a shard.
     ///
     /// # Errors
     /// If the server cannot be asked.

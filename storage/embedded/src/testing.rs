@@ -20,8 +20,14 @@
     reason = "test support: it fails the test, and the environment is how the child is configured"
 )]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+mod gateway;
+mod shards;
+
+pub use gateway::gateway_with_page;
+
+use shards::free_ports;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -118,30 +124,6 @@ pub fn external_server() -> Option<TestEngine> {
     })
 }
 
-/// Starts a gateway that answers every request with status 200 and a page of its own, and returns
-/// its URL.
-pub fn gateway_with_page(page: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("a bound port");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || answer_with_page(stream, page));
-        }
-    });
-    format!("http://{address}")
-}
-
-fn answer_with_page(mut stream: TcpStream, page: &str) {
-    let mut request = vec![0; 64 << 10];
-    if stream.read(&mut request).is_ok_and(|count| count > 0) {
-        let length = page.len();
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close");
-        let _ = stream.write_all(format!("{head}\r\n\r\n{page}").as_bytes());
-        // Read to the end, so that the answer is not lost with the connection.
-        while stream.read(&mut request).is_ok_and(|count| count > 0) {}
-    }
-}
-
 // === impl TestEngine ===
 
 impl TestEngine {
@@ -179,32 +161,6 @@ impl TestEngine {
             ..ProcessSettings::default()
         };
         Self::start_with(settings, None)
-    }
-
-    /// Starts so many new engines, each a shard of one cluster, in its order.
-    #[must_use]
-    pub fn start_shards(count: usize) -> Vec<Self> {
-        let ports = free_ports(count);
-        let addresses: Vec<String> = ports
-            .iter()
-            .map(|port| format!("127.0.0.1:{port}"))
-            .collect();
-        Self::start_shards_reached_by(&ports, &addresses)
-    }
-
-    /// Starts new engines with these native ports, which reach each other by these addresses, as
-    /// of proxies.
-    #[must_use]
-    pub fn start_shards_reached_by(ports: &[u16], addresses: &[String]) -> Vec<Self> {
-        let settings = ports.iter().map(|port| ProcessSettings {
-            memory_bytes_max: 1 << 30,
-            native_port: Some(*port),
-            shards: addresses.join(","),
-            ..ProcessSettings::default()
-        });
-        settings
-            .map(|settings| Self::start_with(settings, None))
-            .collect()
     }
 
     /// Starts a new engine with `folder` as its process's working directory.
@@ -290,14 +246,6 @@ impl TestEngine {
         let data_dir = Arc::clone(&old.data_dir);
         let settings = old.settings.clone();
         self.process = Some(Process::start(data_dir, old.address, settings, None));
-    }
-
-    /// Restarts the engine as [`restart`](Self::restart) does, with other shards in its cluster.
-    pub fn restart_among(&mut self, addresses: &[String]) {
-        let process = self.process.as_mut();
-        let process = process.expect("an engine started by this test");
-        process.settings.shards = addresses.join(",");
-        self.restart();
     }
 }
 
@@ -432,15 +380,6 @@ fn options(data_dir: PathBuf) -> EngineOptions {
             .map(|address| address.parse().expect("an address"))
             .collect(),
     }
-}
-
-/// Ports that are free now.
-pub fn free_ports(count: usize) -> Vec<u16> {
-    let free = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    // Held together, so that each is another one.
-    let free: Vec<TcpListener> = free.collect();
-    let port_of = |free: &TcpListener| free.local_addr().expect("a bound port").port();
-    free.iter().map(port_of).collect()
 }
 
 fn users_dir(data_dir: &Path) -> PathBuf {

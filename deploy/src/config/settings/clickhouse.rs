@@ -96,10 +96,10 @@ pub struct ClickHouseSettings {
     pub clickhouse_cluster: Option<String>,
     /// Replication of the cluster's tables: `keeper` by default, `database`, `none` or `cloud`
     ///
-    /// `keeper`: replicated tables, made by `ON CLUSTER`, with the macros `{shard}` and `{replica}`.
-    /// `database`: in a database of engine `Replicated`. `none`: each shard is one host with plain
-    /// tables, and `clickhouse_url` names each of them. `cloud`: ClickHouse Cloud, which needs no
-    /// `clickhouse_cluster`.
+    /// `keeper`: replicated tables, made by `ON CLUSTER`, with the macros `{shard}` and
+    /// `{replica}`. `database`: in a database of engine `Replicated`. `none`: each shard is one
+    /// host with plain tables, and `clickhouse_url` names each of them. `cloud`: ClickHouse Cloud,
+    /// which needs no `clickhouse_cluster`.
     #[arg(
         long,
         global = true,
@@ -153,12 +153,13 @@ pub struct ClickHouseSettings {
         value_name = "NAME,…"
     )]
     pub clickhouse_sources: Vec<String>,
-    /// Native addresses of all shards of a cluster of embedded ClickHouse, as in `ch1:9000,ch2:9000`
+    /// Native addresses of all shards of a cluster of embedded ClickHouse, as in
+    /// `ch1:9000,ch2:9000`
     ///
     /// For `millrace clickhouse` by itself, in the same order on each of them, with the same
     /// `clickhouse_user` and `clickhouse_password`. The nodes name the cluster `millrace` in
-    /// `clickhouse_cluster`, with `clickhouse_replication` `none`. It opens all outgoing connections
-    /// to the engine, as a source of the network does.
+    /// `clickhouse_cluster`, with `clickhouse_replication` `none`. It opens all outgoing
+    /// connections to the engine, as a source of the network does.
     #[arg(
         long,
         global = true,

@@ -93,8 +93,8 @@ impl RowLookup {
         self
     }
 
-    /// Lists the keys of the rows that are not stored; `None` if other rows have some of these keys,
-    /// or only a few of the rows' keys are known.
+    /// Lists the keys of the rows that are not stored; `None` if other rows have some of these
+    /// keys, or only a few of the rows' keys are known.
     ///
     /// # Errors
     /// If the server cannot be asked.

@@ -12,6 +12,7 @@
 use super::{InsertContext, retry_forever};
 use crate::ship::attribution::FailureHistory;
 use crate::ship::backoff::RetryBackoff;
+use crate::ship::chosen_rows::{ChosenRows, rows_with};
 use crate::ship::deliver::Delivery;
 use crate::ship::insert_batch::InsertBatch;
 use crate::ship::insert_result::InsertResult;
@@ -20,7 +21,6 @@ use crate::ship::retries::DeliveryStage;
 use crate::ship::row_keys::lookup_of;
 use crate::ship::row_lookup::RowLookup;
 use crate::ship::sink::Sink;
-use crate::ship::source::{self, ChosenRows};
 use bytes::Bytes;
 use millrace_blocks::Compressor;
 use millrace_clickhouse::Body;
@@ -140,7 +140,7 @@ impl<K: Sink> InsertContext<K> {
     ) -> Option<ChosenRows> {
         let (log, batch, keys) = (self.log.clone(), Arc::clone(batch), Arc::new(keys));
         retry_forever("the log cannot be read", move || {
-            source::rows_with(&log, &batch, &keys).map_err(|error| error.to_string())
+            rows_with(&log, &batch, &keys).map_err(|error| error.to_string())
         })
         .await
     }
