@@ -98,22 +98,25 @@ impl ClickHouse {
         dialect: &Dialect,
         tables: &str,
     ) -> Result<(), QueryError> {
-        let names: Vec<String> = spread().map(quoted_text).collect();
-        // A table that is not replicated stays as it is: its engine has to be changed first.
-        let engine = match self.settings.replication() {
-            Some(Replication::Keeper) => "Replicated%MergeTree",
-            _ => "%MergeTree",
-        };
+        let persons = PersonTable::ALL.into_iter().map(PersonTable::name);
+        let names: Vec<String> = spread().chain(persons).map(quoted_text).collect();
         let sql = format!(
-            "SELECT DISTINCT name FROM {tables} WHERE database = {database} AND name IN ({names}) \
-             AND engine LIKE '{engine}'",
+            "SELECT DISTINCT name, engine FROM {tables} WHERE database = {database} \
+             AND name IN ({names}) AND engine LIKE '%MergeTree'",
             database = quoted_text(&self.settings.database),
             names = names.join(", "),
         );
-        let found: Vec<String> = self
+        let found: Vec<(String, String)> = self
             .within_deadline(client.query_raw(&sql).fetch_all())
             .await?;
-        for table in found {
+        for (table, engine) in found {
+            let is_replicated = engine.starts_with("Replicated");
+            if self.settings.tokens_are_atomic() && !is_replicated {
+                return Err(not_replicated(&table));
+            }
+            if !spread().any(|name| name == table) {
+                continue;
+            }
             let rename = format!(
                 "RENAME TABLE IF EXISTS {} TO {}{}",
                 dialect.source(&table),
@@ -198,5 +201,12 @@ impl ClickHouse {
 fn unknown_cluster(cluster: &str) -> QueryError {
     QueryError::without_code(format!(
         "clickhouse_cluster is {cluster:?}, which is not in ClickHouse's remote_servers"
+    ))
+}
+
+fn not_replicated(table: &str) -> QueryError {
+    QueryError::without_code(format!(
+        "the table {table} is not replicated; replicate it first (ATTACH TABLE … AS REPLICATED), or \
+         set clickhouse_replication to none"
     ))
 }

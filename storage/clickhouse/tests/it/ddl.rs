@@ -1,7 +1,10 @@
 //! Statements that make the tables, for one server, clusters and ClickHouse Cloud, held against
-//! files. Those for replicated tables were not run by any test.
+//! files and parsed by the engine. Those for replicated tables and for ClickHouse Cloud are run by
+//! no test.
 
+use clickhouse::{Client, Compression};
 use millrace_clickhouse::{Replication, Settings, schema_statements};
+use millrace_embedded::testing::shared;
 use std::path::Path;
 
 /// File, cluster and replication.
@@ -72,5 +75,24 @@ fn events_of_one_person_go_to_one_shard() {
     }
     for case in [CASES[0], CASES[4]] {
         assert!(!statements(case).join("\n").contains("Distributed"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_parses_each_statement() {
+    let engine = shared();
+    let client = Client::default()
+        .with_url(&engine.url)
+        .with_user(&engine.user)
+        .with_password(&engine.password)
+        .with_compression(Compression::None);
+    for case in CASES {
+        for sql in statements(case) {
+            let parsed = client.query_raw(&format!("EXPLAIN AST {sql}"));
+            parsed
+                .execute()
+                .await
+                .unwrap_or_else(|error| panic!("{}: {sql}: {error}", case.0));
+        }
     }
 }

@@ -160,3 +160,20 @@ async fn read(mut answer: Response) -> Result<String, ExportError> {
     }
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read_of(bytes: usize) -> Result<String, ExportError> {
+        read(Response::from(http::Response::new("x".repeat(bytes)))).await
+    }
+
+    #[tokio::test]
+    async fn an_answer_over_the_limit_is_refused() {
+        let whole = read_of(ANSWER_BYTES_MAX).await.unwrap();
+        assert_eq!(whole.len(), ANSWER_BYTES_MAX);
+        let error = read_of(ANSWER_BYTES_MAX + 1).await.unwrap_err();
+        assert!(error.message.contains("too long"), "{error}");
+    }
+}
