@@ -93,6 +93,11 @@ impl RowLookup {
         self
     }
 
+    /// Returns true if one row found stands for all.
+    pub fn is_of_block(&self) -> bool {
+        self.is_block
+    }
+
     /// Lists the keys of the rows that are not stored; `None` if other rows have some of these
     /// keys, or only a few of the rows' keys are known.
     ///

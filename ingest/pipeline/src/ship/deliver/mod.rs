@@ -167,6 +167,9 @@ impl<B: Body> Delivery<'_, B> {
         if sink.insert_is_running(self.token).await? {
             return Err(RetryReason::StillRunning);
         }
+        if self.is_of_unknown_shards(sink) {
+            return Ok(None);
+        }
         Ok(match self.lookup.look_up(sink, table, self.month).await? {
             Presence::All => Some(InsertResult::Stored),
             Presence::Some => Some(InsertResult::Parted),
@@ -181,10 +184,16 @@ impl<B: Body> Delivery<'_, B> {
         })
     }
 
+    /// Returns true if a few keys are all that is known of rows on shards: one row found says
+    /// nothing of other shards, and the token has to do.
+    fn is_of_unknown_shards<K: Sink>(&self, sink: &K) -> bool {
+        sink.is_sharded() && self.lookup.is_of_block()
+    }
+
     /// Looks up the rows, which were sent as a block: on one server all are stored if one is.
     /// `None` if the table cannot be queried.
     async fn presence<K: Sink>(&self, sink: &K) -> Result<Option<Presence>, QueryError> {
-        let Some(table) = self.table else {
+        let Some(table) = self.table.filter(|_| !self.is_of_unknown_shards(sink)) else {
             return Ok(None);
         };
         let presence = self.lookup.look_up(sink, table, self.month).await?;
