@@ -127,8 +127,9 @@ torture-exports: # Kill processes that export again and again; run all exports o
 		cargo test -p millrace-exports --test it -- --nocapture processes_die full_organization backfills
 
 .PHONY: torture-cluster
-torture-cluster: # Kill shards and nodes of a cluster, cut and slow its links, and count what they acknowledged
+torture-cluster: # Kill shards and nodes of a cluster, cut and slow its links, and count; ten million events to 1, 2 and 3 shards
 	MILLRACE_CLUSTER_KILLS=$(or $(KILLS),200)$(if $(SEED), MILLRACE_CLUSTER_SEED=$(SEED)) \
+		MILLRACE_CLUSTER_EVENTS=10000000 \
 		CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace --test it cluster:: -- --nocapture
 
 .PHONY: torture-schema

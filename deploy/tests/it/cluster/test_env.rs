@@ -118,7 +118,7 @@ impl ClusterEnv {
                 "--clickhouse-shards",
                 &links.join(","),
                 "--clickhouse-memory",
-                "512MiB",
+                "1GiB",
             ],
         ));
     }
