@@ -173,7 +173,7 @@ impl ClickHouse {
 
     /// Table expression of a table of which each shard has rows of its own, and that none is over.
     pub(crate) fn of_all_shards(&self, table: &str) -> String {
-        let source = self.source_named(table);
+        let source = format!("{}.{table}", quoted_name(&self.settings.database));
         match self.settings.sharded() {
             Some(cluster) => format!("cluster({}, {source})", quoted_text(cluster)),
             None => source,
