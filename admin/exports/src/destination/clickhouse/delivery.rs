@@ -109,7 +109,7 @@ impl ClickHouseDelivery {
                 _ if nth > 0 => sleep(server.retry_policy.delay_min).await,
                 _ => {}
             }
-            last = self.insert_missing(nth).await.err();
+            last = self.insert_missing().await.err();
             if let Some(error) = &last
                 && error.kind == ExportErrorKind::Permanent
             {
@@ -126,10 +126,11 @@ impl ClickHouseDelivery {
     }
 
     /// Inserts what is missing, and waits until the statement has ended, whatever became of its
-    /// answer.
-    async fn insert_missing(&self, nth: usize) -> Result<(), ExportError> {
+    /// answer. All tries have one id, so that a request that comes late does not run beside the
+    /// next.
+    async fn insert_missing(&self) -> Result<(), ExportError> {
         let server = &self.server;
-        let id = format!("{}-publish-{nth}", self.name);
+        let id = format!("{}-publish", self.name);
         let publish = Statement {
             id: id.clone(),
             settings: vec![

@@ -113,23 +113,20 @@ fn missing_events(server: &Server, stage: &str, table: &str) -> String {
     let names = names(server);
     // Text of each value, since the customer's table may have other types for it.
     let text = |column: Column| format!("ifNull(toString({}), '')", quoted_name(column.name));
-    let row = format!(
-        "(toString(uuid), cityHash64({}))",
-        server.layout.joined(text)
-    );
-    let day = "(team_id, toDate(timestamp))";
+    let row = format!("toString(uuid), cityHash64({})", server.layout.joined(text));
+    let day = "team_id, toDate(timestamp)";
     format!(
         "SELECT {names} FROM (SELECT {names} FROM {stage} ORDER BY timestamp DESC \
-         LIMIT 1 BY team_id, toDate(timestamp), event, uuid) \
-         WHERE {row} NOT IN (SELECT {row} FROM {table} \
-         WHERE {day} IN (SELECT {day} FROM {stage}) \
+         LIMIT 1 BY {day}, event, uuid) \
+         WHERE ({row}) NOT IN (SELECT {row} FROM {table} \
+         WHERE ({day}) IN (SELECT {day} FROM {stage}) \
          AND toString(uuid) IN (SELECT toString(uuid) FROM {stage}))"
     )
 }
 
 /// Persons of distinct ids of which the table has no version, or an earlier one.
 fn missing_persons(server: &Server, stage: &str, table: &str) -> String {
-    let (names, key) = (names(server), "(team_id, distinct_id)");
+    let (names, key) = (names(server), "team_id, distinct_id");
     // Of the table's rows only keys and versions matter; the others may have other types.
     let of_table = server.layout.joined(|column| {
         let (name, kind) = (quoted_name(column.name), type_of(column));
@@ -144,8 +141,8 @@ fn missing_persons(server: &Server, stage: &str, table: &str) -> String {
     format!(
         "SELECT {names} FROM (SELECT {names}, is_old FROM (\
          SELECT {names}, 0 AS is_old FROM {stage} UNION ALL \
-         SELECT {of_table}, 1 AS is_old FROM {table} WHERE {key} IN (SELECT {key} FROM {stage})\
+         SELECT {of_table}, 1 AS is_old FROM {table} WHERE ({key}) IN (SELECT {key} FROM {stage})\
          ) ORDER BY person_distinct_id_version DESC, person_version DESC, is_old DESC \
-         LIMIT 1 BY team_id, distinct_id) WHERE is_old = 0"
+         LIMIT 1 BY {key}) WHERE is_old = 0"
     )
 }

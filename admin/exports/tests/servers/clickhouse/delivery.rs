@@ -79,7 +79,7 @@ async fn the_newest_version_of_a_person_stays_whatever_arrives_later() {
 async fn a_lost_answer_to_an_insert_or_to_the_last_statement_stores_nothing_twice() {
     for (name, text) in [
         ("destination_cut_insert", "INSERT+INTO"),
-        ("destination_cut_publish", "-publish-0"),
+        ("destination_cut_publish", "-publish"),
     ] {
         let mut fixture = Fixture::new(name).await;
         let (url, has_cut) = cutting_after(text).await;
