@@ -33,7 +33,7 @@ impl FromStr for ShardAddress {
         if host.is_empty() || !host.bytes().all(is_of_host) {
             return Err(unknown());
         }
-        let port = port.parse().ok().filter(|port| *port > 0);
+        let port = port.parse::<u16>().ok().filter(|port| *port > 0);
         Ok(Self {
             host: host.to_owned(),
             port: port.ok_or_else(unknown)?,
@@ -113,9 +113,8 @@ mod tests {
         assert_eq!(remote_servers(&options), "");
         assert_eq!(grants(&options), "");
         options.password = "a<b&c".to_owned();
-        options.shards = ["ch1:9000", "ch2:9000"]
-            .map(|text| text.parse().unwrap())
-            .into();
+        let addresses = ["ch1:9000", "ch2:9000"];
+        options.shards = Vec::from(addresses.map(|text| text.parse::<ShardAddress>().unwrap()));
         let text = remote_servers(&options);
         assert_eq!(text.matches("<shard>").count(), 2, "{text}");
         assert!(text.contains("<host>ch2</host><port>9000</port>"), "{text}");
