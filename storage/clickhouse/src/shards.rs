@@ -47,6 +47,16 @@ impl ClickHouse {
         }
     }
 
+    /// Checks that each shard answers the host that is asked.
+    pub(crate) async fn ask_each_shard(&self) -> Result<(), QueryError> {
+        let Some(cluster) = self.settings.sharded() else {
+            return Ok(());
+        };
+        let cluster = quoted_text(cluster);
+        let sql = format!("SELECT count() FROM cluster({cluster}, system.one)");
+        self.fetch_u64(&sql).await.map(drop)
+    }
+
     /// Checks that every host of a cluster without Keeper is among the addresses, since nothing
     /// else carries statements there.
     pub(crate) async fn check_hosts(&self) -> Result<(), MigrateError> {

@@ -59,7 +59,11 @@ impl ClickHouse {
             "INSERT INTO {table} ({column}) SELECT {column} FROM {table} WHERE 0 \
              SETTINGS async_insert = 0"
         );
-        let asked = timeout(ANSWER_MAX, self.execute_proven(&nothing, &[])).await;
+        let asked = timeout(ANSWER_MAX, async {
+            self.execute_proven(&nothing, &[]).await?;
+            self.ask_each_shard().await
+        })
+        .await;
         let error = match asked {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) if error.schema_is_missing() => match self.migrate().await {

@@ -5,7 +5,7 @@ use crate::fixture::{NOVEMBER, compressed};
 use bytes::Bytes;
 use clickhouse::{Client, Compression};
 use millrace_clickhouse::{
-    ClickHouse, Insert, InsertError, PersonTable, PresenceCount, Replication, Settings,
+    ClickHouse, Insert, InsertError, PersonTable, PresenceCount, Purpose, Replication, Settings,
 };
 use millrace_embedded::CLUSTER;
 use millrace_embedded::testing::TestEngine;
@@ -141,7 +141,11 @@ async fn a_killed_shard_gets_its_rows_by_the_same_token_and_the_others_no_row_tw
     let boot_id = shards.clickhouse.server_boot_id("test").await.unwrap();
     let again = shards.clickhouse.server_boot_id("test").await.unwrap();
     assert_eq!(again, boot_id);
+    let usable = shards.clickhouse.check_usable(Purpose::Events).await;
+    usable.unwrap();
     shards.engines[1].kill9();
+    let unusable = shards.clickhouse.check_usable(Purpose::Events).await;
+    unusable.unwrap_err();
     shards.insert("token").await.unwrap_err();
     let counted = shards
         .clickhouse
