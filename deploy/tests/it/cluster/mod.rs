@@ -5,4 +5,5 @@ mod figures;
 mod grow;
 mod kills;
 mod link;
+mod print;
 mod test_env;
