@@ -89,7 +89,10 @@ async fn sync(config: &Config, catalog: &Catalog, synced: &mut Synced) -> anyhow
                 sync_embedded(config, &wanted).await?;
             }
         }
-        Engine::Server { .. } => sync_server(config, &wanted, synced).await?,
+        Engine::Server { .. } if check_supported(config).is_ok() => {
+            sync_server(config, &wanted, synced).await?;
+        }
+        Engine::Server { .. } => {}
     }
     synced.version = Some(version);
     Ok(())

@@ -74,18 +74,22 @@ pub fn clickhouse_settings(config: &Config) -> anyhow::Result<Settings> {
 pub fn configured_settings(config: &Config) -> Option<Settings> {
     let Engine::Server {
         url,
+        other_urls,
         tls,
         user,
         password,
         cluster,
+        replication,
         insert_quorum,
     } = &config.engine
     else {
         return None;
     };
     Some(Settings {
+        other_urls: other_urls.clone(),
         tls: tls.clone(),
         cluster: cluster.clone(),
+        replication: *replication,
         insert_quorum: *insert_quorum,
         ..Settings::new(url, user, password)
     })

@@ -36,6 +36,14 @@ pub async fn start(
     config: &Config,
     credentials: &mut Credentials,
 ) -> anyhow::Result<Option<Supervisor>> {
+    if let Engine::Embedded { shards, .. } = &config.engine
+        && !shards.is_empty()
+    {
+        bail!(
+            "clickhouse_shards is for `millrace clickhouse` by itself; run each shard so, and give \
+             the nodes clickhouse_url, clickhouse_cluster and clickhouse_replication"
+        );
+    }
     let (listen, library, user) = match &config.engine {
         Engine::Server {
             url,

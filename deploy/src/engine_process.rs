@@ -34,6 +34,7 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
         user,
         backup_dir,
         sources,
+        shards,
         ..
     } = &config.engine
     else {
@@ -64,6 +65,7 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
         memory_bytes_max: *memory_bytes_max,
         backup_dir: backup_dir.clone(),
         sources: sources.clone(),
+        shards: shards.clone(),
     };
     let announce = match parent {
         Some(_) => AddressReceiver::ToParent,

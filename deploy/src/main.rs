@@ -140,7 +140,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Clickhouse { parent }) => engine_process::run(config, *parent),
         Some(Command::ClickhouseUsers(command)) => commands::clickhouse_users::run(config, command),
         Some(Command::Credentials(command)) => commands::credentials::run(config, command),
-        Some(Command::Migrate(arguments)) => commands::migrate::run(config, *arguments),
+        Some(Command::Migrate(migrate)) => commands::migrate::run(config, migrate),
         Some(Command::Query(query)) => commands::query::run(config, query),
         Some(Command::Config) => {
             print(&config::show(&cli::command(), layers, config));

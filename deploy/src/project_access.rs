@@ -9,7 +9,7 @@ use crate::config::{Config, Engine};
 use anyhow::bail;
 use millrace_clickhouse::{
     ClickHouse, ProjectAnswer, ProjectLogin, ProjectStatement, ProjectToken, ProjectUsers,
-    ProjectViews, QueryError, Settings, UserLimits,
+    ProjectViews, QueryError, Replication, Settings, UserLimits,
 };
 use millrace_embedded::{
     EXPORT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, QueryKey, VIEWS, password_hash,
@@ -63,15 +63,30 @@ pub struct ProjectAccess {
     settings: Settings,
     key: QueryKey,
     is_embedded: bool,
-    /// False if the embedded engine has no users of single projects.
+    /// False if there are no users of single projects.
     has_users: bool,
 }
 
-/// Fails where the embedded engine has no users of single projects.
+/// Fails where ClickHouse has no users of single projects.
 ///
 /// # Errors
-/// Its sources of local files reach the rows of all.
+/// Sources of local files reach the rows of all in the embedded engine. Over shards no test holds
+/// that a user's row filters are those of each shard.
 pub fn check_supported(config: &Config) -> anyhow::Result<()> {
+    let is_sharded = match &config.engine {
+        Engine::Embedded { shards, .. } => !shards.is_empty(),
+        Engine::Server {
+            cluster,
+            replication,
+            ..
+        } => cluster.is_some() && *replication != Replication::Cloud,
+    };
+    if is_sharded {
+        bail!(
+            "rows are spread over shards (clickhouse_cluster or clickhouse_shards), where there are no users of single \
+             projects"
+        );
+    }
     if let Engine::Embedded { sources, .. } = &config.engine
         && !sources.iter().all(|source| source.is_remote())
     {

@@ -4,6 +4,7 @@
 //! answered without details. This module maps errors of the catalog to statuses, `query` those of
 //! ClickHouse; `wire` holds the bodies.
 
+mod clickhouse_detail;
 mod query;
 mod wire;
 
@@ -11,6 +12,7 @@ pub(crate) use wire::{ErrorBody, ProblemBody};
 
 use crate::mail::QuotaOwner;
 use crate::request::throttle::RateLimitStatus;
+use clickhouse_detail::ClickHouseDetail;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
 use millrace_catalog::{CatalogError, ChangeError};
@@ -39,7 +41,7 @@ struct ErrorDetails {
     /// Header that goes with the status.
     header: Option<(HeaderName, String)>,
     /// Error of ClickHouse, of a query.
-    clickhouse: Option<wire::ClickHouseDetail>,
+    clickhouse: Option<ClickHouseDetail>,
 }
 
 // === errors of handlers ===

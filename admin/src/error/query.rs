@@ -1,7 +1,7 @@
 //! Errors of queries in ClickHouse.
 
 use super::ApiError;
-use super::wire::ClickHouseDetail;
+use super::clickhouse_detail::ClickHouseDetail;
 use crate::project_queries::{ClickHouseError, QueryFailure};
 use http::StatusCode;
 use http::header::RETRY_AFTER;

@@ -1,5 +1,6 @@
 //! Wire types of errors.
 
+use super::clickhouse_detail::ClickHouseDetail;
 use super::{ApiError, ErrorDetails};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -8,18 +9,6 @@ use serde::Serialize;
 use std::borrow::Cow;
 use warp::http::Response as HttpResponse;
 use warp::reply::Response;
-
-/// Error of ClickHouse behind the error of a query.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "ClickHouseError")]
-pub(crate) struct ClickHouseDetail {
-    /// Code of the error.
-    pub(super) code: u32,
-    /// Name of the error, such as `SYNTAX_ERROR`.
-    pub(super) name: Option<String>,
-    /// Position in the query, in bytes, from 1.
-    pub(super) position: Option<u32>,
-}
 
 /// The body of an error.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,18 +1,20 @@
 //! Choice of ClickHouse: the embedded engine, or an existing server.
 
 use super::addresses::networks;
+use super::clickhouse_url::addresses;
 use super::paths::absolute;
 use super::settings::ClickHouseSettings;
 use anyhow::{Context, bail};
 use ipnet::IpNet;
-use millrace_clickhouse::{InsertQuorum, Tls};
-use millrace_embedded::{ADMIN, PROJECT, READER, Source};
+use millrace_clickhouse::{InsertQuorum, Replication, Tls};
+use millrace_embedded::{ADMIN, PROJECT, READER, ShardAddress, Source};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use url::Url;
 
 /// Least memory of the embedded ClickHouse, for its caches and one insert.
 const CLICKHOUSE_BYTES_MIN: u64 = 256 * 1024 * 1024;
+/// Name of the one cluster of ClickHouse Cloud.
+const CLOUD_CLUSTER: &str = "default";
 
 /// ClickHouse that stores events.
 #[derive(Clone, Debug)]
@@ -37,19 +39,25 @@ pub enum Engine {
         backup_dir: PathBuf,
         /// External sources that this user may access.
         sources: Vec<Source>,
+        /// Native addresses of the shards of its cluster, if it is one of them.
+        shards: Vec<ShardAddress>,
     },
     /// Existing server or cluster.
     Server {
         /// URL of its HTTP interface.
         url: String,
+        /// URLs of other hosts of the cluster.
+        other_urls: Vec<String>,
         /// Trusted certificate authorities, where the URL begins with `https://`.
         tls: Option<Tls>,
         /// User to insert as.
         user: String,
         /// Password of the user.
         password: String,
-        /// Cluster to create tables on.
+        /// Cluster over whose shards rows are spread.
         cluster: Option<String>,
+        /// Replication of the cluster's tables.
+        replication: Replication,
         /// Replicas that must have an insert before it counts as stored.
         insert_quorum: Option<InsertQuorum>,
     },
@@ -75,35 +83,53 @@ pub(super) fn engine_of(settings: &ClickHouseSettings, data_dir: &Path) -> anyho
                 None => data_dir.join("clickhouse/backups"),
             },
             sources: sources(&settings.clickhouse_sources)?,
+            shards: shards(&settings.clickhouse_shards)?,
         });
     };
     reject_embedded_settings(settings)?;
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        bail!("clickhouse_url is {url:?}; give its HTTP interface, such as http://clickhouse:8123");
-    }
-    // The rest of the URL is not printed: it may hold passwords.
-    let parsed = Url::parse(url).context(
-        "clickhouse_url is not a URL; give its HTTP interface, such as http://clickhouse:8123",
-    )?;
-    if !parsed.username().is_empty() || parsed.password().is_some() {
-        bail!(
-            "clickhouse_url has a user or a password in it; give them as clickhouse_user and clickhouse_password"
-        );
-    }
-    if parsed.query().is_some() || parsed.fragment().is_some() {
-        bail!("clickhouse_url has something behind its path; remove what follows ? or #");
-    }
+    let addresses = addresses(url)?;
+    check_cluster(settings, addresses.len())?;
+    let mut addresses = addresses.into_iter();
     Ok(Engine::Server {
-        url: url.trim_end_matches('/').to_owned(),
+        url: addresses.next().unwrap_or_default(),
+        other_urls: addresses.collect(),
         tls: tls_of(url, settings.clickhouse_ca_file.as_deref())?,
         user: settings
             .clickhouse_user
             .clone()
             .unwrap_or_else(|| "default".to_owned()),
         password: settings.clickhouse_password.clone().unwrap_or_default(),
-        cluster: settings.clickhouse_cluster.clone(),
+        cluster: cluster_of(settings),
+        replication: settings.clickhouse_replication.unwrap_or_default(),
         insert_quorum: quorum_of(settings)?,
     })
+}
+
+/// Cluster of the configuration; that of ClickHouse Cloud has a name of its own.
+fn cluster_of(settings: &ClickHouseSettings) -> Option<String> {
+    let is_cloud = settings.clickhouse_replication == Some(Replication::Cloud);
+    let cluster = settings.clickhouse_cluster.clone();
+    cluster.or_else(|| is_cloud.then(|| CLOUD_CLUSTER.to_owned()))
+}
+
+/// Checks the settings of a cluster against each other.
+fn check_cluster(settings: &ClickHouseSettings, addresses: usize) -> anyhow::Result<()> {
+    if cluster_of(settings).is_some() {
+        return Ok(());
+    }
+    if let Some(replication) = settings.clickhouse_replication {
+        bail!(
+            "clickhouse_replication is {replication} and clickhouse_cluster is not set; name the \
+             cluster in clickhouse_cluster, or unset the replication"
+        );
+    }
+    if addresses > 1 {
+        bail!(
+            "clickhouse_url has {addresses} addresses and clickhouse_cluster is not set; name the \
+             cluster of these hosts in clickhouse_cluster, or give one address"
+        );
+    }
+    Ok(())
 }
 
 /// Checks the insert quorum, which needs a cluster.
@@ -128,6 +154,16 @@ fn sources(names: &[String]) -> anyhow::Result<Vec<Source>> {
         .collect()
 }
 
+/// Parses the addresses of shards.
+fn shards(addresses: &[String]) -> anyhow::Result<Vec<ShardAddress>> {
+    let addresses = addresses
+        .iter()
+        .filter(|address| !address.trim().is_empty());
+    addresses
+        .map(|address| address.parse().context("clickhouse_shards cannot be used"))
+        .collect()
+}
+
 /// Rejects settings of the embedded ClickHouse where a server is configured.
 fn reject_embedded_settings(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let given = [
@@ -147,6 +183,7 @@ fn reject_embedded_settings(settings: &ClickHouseSettings) -> anyhow::Result<()>
             "clickhouse_sources",
             !settings.clickhouse_sources.is_empty(),
         ),
+        ("clickhouse_shards", !settings.clickhouse_shards.is_empty()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
@@ -181,6 +218,12 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
         bail!(
             "clickhouse_insert_quorum is {quorum}, and the embedded ClickHouse has no replicas; unset it, or give \
              the server of a cluster with clickhouse_url and clickhouse_cluster"
+        );
+    }
+    if let Some(replication) = settings.clickhouse_replication {
+        bail!(
+            "clickhouse_replication is {replication}, and the embedded ClickHouse is not a cluster; give \
+             the hosts of that cluster with clickhouse_url"
         );
     }
     if let Some(cluster) = &settings.clickhouse_cluster {

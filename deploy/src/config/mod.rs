@@ -7,6 +7,7 @@
 
 mod addresses;
 mod build;
+mod clickhouse_url;
 mod engine;
 mod file;
 mod paths;

@@ -26,6 +26,7 @@ mod clickhouse_outage;
 mod clickhouse_users;
 mod clients;
 mod clock;
+mod cluster;
 mod commands;
 mod crash;
 mod data_folder_copies;

@@ -167,6 +167,21 @@ fn invalid_values_are_rejected_with_advice() {
             ],
             "clickhouse_cluster is not set",
         ),
+        (
+            vec!["--clickhouse-url", "http://a:8123,http://b:8123"],
+            "clickhouse_cluster is not set",
+        ),
+        (
+            vec![
+                "--clickhouse-replication",
+                "none",
+                "--clickhouse-url",
+                "http://h:8123",
+            ],
+            "clickhouse_cluster is not set",
+        ),
+        (vec!["--clickhouse-replication", "keeper"], "not a cluster"),
+        (vec!["--clickhouse-replication", "zookeeper"], "`keeper`"),
         (vec!["--public-url", "events.example.com"], "https://"),
         (vec!["--admin-public-url", "api.example.com"], "https://"),
     ];

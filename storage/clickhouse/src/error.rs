@@ -87,6 +87,15 @@ impl InsertError {
         }
     }
 
+    /// Returns true if another host of the cluster may do better: not if the rows could not be
+    /// read.
+    pub(crate) const fn is_of_the_host(&self) -> bool {
+        match self.outcome {
+            InsertOutcome::Unread | InsertOutcome::Lost | InsertOutcome::TooLarge => false,
+            _ => is_of_the_host(self.code),
+        }
+    }
+
     /// Returns true if fewer rows may be taken: the server has too little memory for the insert, or
     /// a gateway takes no request this large.
     #[must_use]
@@ -249,9 +258,35 @@ pub(crate) fn outcome_of_answer(code: Option<u32>, text: &str) -> InsertOutcome 
     }
 }
 
+/// Returns true if the error is of the host that was asked, so that another one may do better.
+pub(crate) const fn is_of_the_host(code: Option<u32>) -> bool {
+    match code {
+        // Nobody answered in time, or not ClickHouse.
+        None => true,
+        // NO_ZOOKEEPER, ABORTED (as when it shuts down), TABLE_IS_READ_ONLY, KEEPER_EXCEPTION: the
+        // host has lost its Keeper, or ends.
+        Some(code) => matches!(code, 225 | 236 | 242 | 999),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_exception_about_rows_or_settings_does_not_turn_to_another_host() {
+        let table = [
+            (None, true),
+            (Some(999), true),
+            (Some(242), true),
+            (Some(33), false),
+            (Some(60), false),
+            (Some(241), false),
+        ];
+        for (code, expected) in table {
+            assert_eq!(is_of_the_host(code), expected, "{code:?}");
+        }
+    }
     use crate::QueryError;
     use clickhouse::error::Error;
 

@@ -8,6 +8,7 @@
 //! middle must not look like a shorter insert.
 
 use crate::insert_body::Body;
+use crate::post::SuccessAnswer;
 use crate::settings::quoted_name;
 use crate::{ClickHouse, InsertError, InsertOutcome};
 
@@ -63,13 +64,37 @@ impl ClickHouse {
             ("query_id", insert.token),
         ];
         parameters.extend(SETTINGS);
-        let quorum = self.settings.quorum_of_inserts();
-        parameters.extend(quorum.iter().map(|(name, value)| (*name, value.as_str())));
+        let shared = self.shared_settings();
+        parameters.extend(shared.iter().map(|(name, value)| (*name, value.as_str())));
         // `CompressedData` of the crate can only be made by compressing, so it is of no use for
         // blocks that are compressed already: they are sent as they are, with `decompress=1`.
-        let answered = self.poster.post(&self.settings, &parameters, insert.body);
-        let proven = answered.await?.check_query_id(insert.token);
+        let answered = self.post(&parameters, insert.body).await?;
+        let proven = answered.check_query_id(insert.token);
         proven.map_err(InsertError::unproven)
+    }
+
+    /// Settings of all inserts, by quorum and by shards.
+    pub(crate) fn shared_settings(&self) -> Vec<(&'static str, String)> {
+        let mut settings = self.settings.quorum_of_inserts();
+        settings.extend(self.settings.of_shards());
+        settings
+    }
+
+    /// Sends rows to the host that is asked now, and turns to the next one if it fails.
+    pub(crate) async fn post<B: Body>(
+        &self,
+        parameters: &[(&str, &str)],
+        rows: &B,
+    ) -> Result<SuccessAnswer, InsertError> {
+        let host = self.hosts.current();
+        let to = (&*self.settings, host.url);
+        let answered = self.poster.post(to, parameters, rows).await;
+        if let Err(error) = &answered
+            && error.is_of_the_host()
+        {
+            self.hosts.leave(host);
+        }
+        answered
     }
 
     fn insert_statement(&self, insert_target: &str) -> Result<String, InsertError> {

@@ -7,11 +7,14 @@
 //! | `tls` | [`Tls`]: trusted certificate authorities; advice on failed handshakes |
 //! | `usable` | checks that ClickHouse can be used; advice if it cannot |
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
-//! | `dialect` | statements of one server and of a cluster |
+//! | `dialect`, `replication` | statements of one server and of a cluster |
+//! | `shards` | tables of a cluster that grows: renamed, and copied to new shards |
+//! | `hosts` | addresses of a cluster's hosts, of which the next one serves when one fails |
 //! | `insert`, `insert_body` | [`Insert`]: one block of one month, under a token |
 //! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
-//! | `presence` | looks up stored rows, running inserts and the server's boot id |
+//! | `presence`, `present_keys` | looks up stored rows and running inserts |
+//! | `boot_id` | the server's boot id, or that of all shards together |
 //! | `nonce` | random text of a query, which its answer has to repeat; [`nonce_column`] |
 //! | `event_versions` | [`EventVersion`]: looks up events that later ones may have replaced |
 //! | `single_flight` | one query of many callers, run once at a time |
@@ -36,9 +39,11 @@
 
 mod answer;
 mod backup;
+mod boot_id;
 mod dialect;
 mod error;
 mod event_versions;
+mod hosts;
 mod insert;
 mod insert_body;
 mod migrate;
@@ -48,6 +53,7 @@ mod person_table;
 mod persons;
 mod post;
 mod presence;
+mod present_keys;
 mod project_query;
 mod project_users;
 mod project_views;
@@ -56,11 +62,13 @@ mod query_error;
 mod query_id;
 mod quorum;
 mod rejected_events;
+mod replication;
 mod retention;
 mod running_query;
 mod schema;
 mod select;
 mod settings;
+mod shards;
 mod single_flight;
 mod tail;
 mod tls;
@@ -72,7 +80,7 @@ pub use error::{InsertError, InsertOutcome};
 pub use event_versions::{EventIdentity, EventVersion};
 pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use insert_body::Body;
-pub use migrate::MigrateError;
+pub use migrate::{MigrateError, schema_statements};
 pub use nonce::nonce_column;
 pub use person_table::PersonTable;
 pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
@@ -83,6 +91,7 @@ pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};
 pub use rejected_events::{RejectedCount, RejectedEvent, RejectedFilter};
+pub use replication::{Replication, ReplicationError};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{Settings, quoted_name, quoted_text};
 pub use tls::{Tls, TlsError};
@@ -90,6 +99,7 @@ pub use usable::{Purpose, Unusable};
 
 use clickhouse::query::Query;
 use clickhouse::{Client, Compression};
+use hosts::Hosts;
 use nonce::Nonce;
 use post::Poster;
 use single_flight::SingleFlight;
@@ -100,8 +110,11 @@ use uuid::Uuid;
 /// A ClickHouse server (or cluster) and the database in it. Clones share connections.
 #[derive(Clone)]
 pub struct ClickHouse {
-    /// Sends statements without a default database, so that the database may be missing.
+    /// Sends statements without a default database, so that the database may be missing. It has no
+    /// address yet.
     client: Client,
+    /// Addresses to send to, shared by clones.
+    hosts: Arc<Hosts>,
     /// Sends inserts.
     poster: Poster,
     settings: Arc<Settings>,
@@ -120,7 +133,6 @@ impl ClickHouse {
             None => Client::default(),
         };
         let client = client
-            .with_url(settings.url.as_str())
             .with_user(settings.user.as_str())
             .with_password(settings.password.as_str())
             .with_product_info("millrace", env!("CARGO_PKG_VERSION"))
@@ -128,6 +140,7 @@ impl ClickHouse {
             .with_validation(false);
         Self {
             client,
+            hosts: Arc::new(Hosts::of(settings)),
             poster: Poster::new(settings),
             settings: Arc::new(settings.clone()),
             boot_ids: Arc::new(SingleFlight::new()),
@@ -138,7 +151,14 @@ impl ClickHouse {
     /// the part in one step: true of replicated tables, not of plain ones.
     #[must_use]
     pub fn tokens_are_atomic(&self) -> bool {
-        self.settings.cluster.is_some()
+        self.settings.tokens_are_atomic()
+    }
+
+    /// Returns true if rows are spread over shards: an insert may be stored on one and not on
+    /// another.
+    #[must_use]
+    pub fn is_sharded(&self) -> bool {
+        self.settings.sharded().is_some()
     }
 
     /// Returns true if the address is a cluster's: statements may run on any of its hosts.
@@ -163,7 +183,7 @@ impl ClickHouse {
     /// # Errors
     /// If the server cannot be asked.
     pub async fn version(&self) -> Result<String, QueryError> {
-        self.within_deadline(self.client.query_raw("SELECT version()").fetch_one())
+        self.within_deadline(self.client().query_raw("SELECT version()").fetch_one())
             .await
     }
 
@@ -187,23 +207,42 @@ impl ClickHouse {
         Ok(number)
     }
 
-    /// Has a query see all rows that reached the quorum, if one is set: a replica that lacks some
-    /// refuses.
+    /// Has a query see all rows that reached the quorum, if one is set, and those of all shards: a
+    /// replica that lacks some refuses.
     pub(crate) fn seeing_quorum(&self, query: Query) -> Query {
-        match self.settings.quorum_of_reads() {
-            Some((name, value)) => query.with_setting(name, value),
-            None => query,
-        }
+        let settings = self.settings.of_reads().into_iter();
+        settings.fold(query, |query, (name, value)| {
+            query.with_setting(name, value)
+        })
+    }
+
+    /// Returns a client of the host that is asked now.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone().with_url(self.hosts.current().url)
     }
 
     /// Returns a client that checks the names and types of the columns that it is answered.
     pub(crate) fn proving(&self) -> Client {
-        self.client.clone().with_validation(true)
+        self.client().with_validation(true)
     }
 
     pub(crate) async fn execute(&self, sql: &str) -> Result<(), QueryError> {
-        self.within_deadline(self.client.query_raw(sql).execute())
+        self.within_deadline(self.client().query_raw(sql).execute())
             .await
+    }
+
+    /// Executes a statement that changes tables or stops statements, on each host that no
+    /// `ON CLUSTER` reaches.
+    pub(crate) async fn execute_on_hosts(&self, sql: &str) -> Result<(), QueryError> {
+        if self.settings.replication() != Some(Replication::None) {
+            return self.execute(sql).await;
+        }
+        for url in self.hosts.urls() {
+            let client = self.client.clone().with_url(url);
+            self.within_deadline(client.query_raw(sql).execute())
+                .await?;
+        }
+        Ok(())
     }
 
     /// Runs a query within its deadline: a server that accepts and never answers must not hold a
@@ -212,10 +251,17 @@ impl ClickHouse {
         &self,
         query: impl Future<Output = Result<T, clickhouse::error::Error>>,
     ) -> Result<T, QueryError> {
-        tokio::time::timeout(self.settings.query_timeout, query)
+        let host = self.hosts.current();
+        let answered = tokio::time::timeout(self.settings.query_timeout, query)
             .await
             .unwrap_or(Err(clickhouse::error::Error::TimedOut))
-            .map_err(QueryError::from)
+            .map_err(QueryError::from);
+        if let Err(error) = &answered
+            && error.is_of_the_host()
+        {
+            self.hosts.leave(host);
+        }
+        answered
     }
 }
 

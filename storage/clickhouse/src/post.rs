@@ -87,15 +87,20 @@ impl Poster {
         }
     }
 
-    /// Sends rows with a statement, and waits for the answer to its end.
+    /// Sends rows with a statement to a host, and waits for the answer to its end.
     pub(crate) async fn post<B: Body>(
         &self,
-        settings: &Settings,
+        (settings, url): (&Settings, &str),
         parameters: &[(&str, &str)],
         rows: &B,
     ) -> Result<SuccessAnswer, InsertError> {
         let (sender, receiver) = mpsc::channel(1);
-        let request = request(settings, parameters, rows.len_bytes(), Pieces(receiver))?;
+        let request = request(
+            (settings, url),
+            parameters,
+            rows.len_bytes(),
+            Pieces(receiver),
+        )?;
         let mut response = pin!(self.request(request));
         let time_max = settings.insert_timeout;
         // An answer may come before all is sent, as an exception does. Sending goes first, so that
@@ -127,28 +132,30 @@ impl Poster {
         Ok(answered)
     }
 
-    /// Sends a statement that carries no rows, and waits for the answer to its end. The caller
-    /// limits how long that may take.
+    /// Sends a statement that carries no rows to a host, and waits for the answer to its end. The
+    /// caller limits how long that may take.
     pub(crate) async fn post_statement(
         &self,
-        settings: &Settings,
+        (settings, url): (&Settings, &str),
         parameters: &[(&str, &str)],
         sql: &str,
     ) -> Result<SuccessAnswer, Error> {
-        success(self.begin_statement(settings, parameters, &[], sql).await?).await
+        let begun = self.begin_statement((settings, url), parameters, &[], sql);
+        success(begun.await?).await
     }
 
-    /// Sends a statement that carries no rows, with further headers, and returns the answer as soon
-    /// as its head is there.
+    /// Sends a statement that carries no rows to a host, with further headers, and returns the
+    /// answer as soon as its head is there.
     pub(crate) async fn begin_statement(
         &self,
-        settings: &Settings,
+        (settings, url): (&Settings, &str),
         parameters: &[(&str, &str)],
         headers: &[(&'static str, &str)],
         sql: &str,
     ) -> Result<Response<Incoming>, Error> {
         let (sender, receiver) = mpsc::channel(1);
-        let mut request = request(settings, parameters, sql.len() as u64, Pieces(receiver))?;
+        let body = Pieces(receiver);
+        let mut request = request((settings, url), parameters, sql.len() as u64, body)?;
         for (name, value) in headers {
             let value = HeaderValue::from_str(value);
             let value = value.map_err(|error| Error::InvalidParams(error.into()))?;
@@ -170,12 +177,12 @@ impl Poster {
 }
 
 fn request(
-    settings: &Settings,
+    (settings, url): (&Settings, &str),
     parameters: &[(&str, &str)],
     bytes: u64,
     body: Pieces,
 ) -> Result<Request<Pieces>, Error> {
-    let mut url = Url::parse(&settings.url).map_err(|error| Error::InvalidParams(error.into()))?;
+    let mut url = Url::parse(url).map_err(|error| Error::InvalidParams(error.into()))?;
     url.query_pairs_mut().clear().extend_pairs(parameters);
     Request::post(url.as_str())
         .header("Content-Length", bytes)

@@ -97,10 +97,18 @@ impl ClickHouse {
         let headers = [(FORMAT, statement.format), (DATABASE, login.database)];
         let deadline = Instant::now() + statement.duration_max;
         let mut running = RunningQuery::new(self, statement.query_id);
-        let poster = &self.poster;
-        let begun = poster.begin_statement(&settings, &parameters, &headers, statement.sql);
+        let (poster, host) = (&self.poster, self.hosts.current());
+        let to = (&settings, host.url);
+        let begun = poster.begin_statement(to, &parameters, &headers, statement.sql);
         let response = timeout_at(deadline, begun).await;
-        let (head, body) = response.unwrap_or(Err(Error::TimedOut))?.into_parts();
+        let response = response.unwrap_or(Err(Error::TimedOut));
+        let response = response.map_err(QueryError::from);
+        if let Err(error) = &response
+            && error.is_of_the_host()
+        {
+            self.hosts.leave(host);
+        }
+        let (head, body) = response?.into_parts();
         let code = header(&head.headers, EXCEPTION_CODE);
         if head.status != StatusCode::OK || code.is_some() {
             running.end();

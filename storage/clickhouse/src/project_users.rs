@@ -107,7 +107,7 @@ impl ClickHouse {
             "SELECT name FROM system.users WHERE startsWith(name, {}) ORDER BY name",
             quoted_text(beginning)
         );
-        self.within_deadline(self.client.query_raw(&sql).fetch_all())
+        self.within_deadline(self.client().query_raw(&sql).fetch_all())
             .await
     }
 

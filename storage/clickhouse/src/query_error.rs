@@ -2,8 +2,8 @@
 
 use crate::InsertOutcome;
 use crate::error::{
-    code_in, described, exception_code, never_connected, outcome_of_answer, schema_is_missing,
-    tls_advice,
+    code_in, described, exception_code, is_of_the_host, never_connected, outcome_of_answer,
+    schema_is_missing, tls_advice,
 };
 use clickhouse::error::Error;
 use std::error::Error as StdError;
@@ -49,6 +49,11 @@ impl QueryError {
             kind: QueryErrorKind::Other,
             message: message.into(),
         }
+    }
+
+    /// Returns true if the error is of the host that was asked, so that another one may do better.
+    pub(crate) const fn is_of_the_host(&self) -> bool {
+        is_of_the_host(self.code)
     }
 
     /// Cause of the error, which stays the same for as long as the error lasts: the message may

@@ -6,9 +6,10 @@
 
 use crate::nonce::Nonce;
 use crate::query_id::has_id;
+use crate::settings::quoted_text;
 use crate::tail::Tail;
 use crate::work_budget::{WorkBudget, worked_too_long};
-use crate::{ClickHouse, ProjectLogin, QueryError};
+use crate::{ClickHouse, ProjectLogin, QueryError, Replication};
 use bytes::Bytes;
 use clickhouse::error::Error;
 use clickhouse::query::BytesCursor;
@@ -105,7 +106,7 @@ impl ClickHouse {
     /// # Errors
     /// If the address of the server cannot be parsed; any other error comes from the stream.
     pub fn read(&self, statement: &str, options: &ReadOptions) -> Result<RowStream, QueryError> {
-        let mut client = self.client.clone();
+        let mut client = self.client();
         if let Some(login) = &options.login {
             client = client
                 .with_user(login.user.as_str())
@@ -164,9 +165,13 @@ impl ClickHouse {
     /// # Errors
     /// If the server cannot be asked.
     pub async fn stop(&self, query_id: &str) -> Result<(), QueryError> {
-        let on_cluster = self.on_cluster();
+        // `KILL` is never replicated by a database.
+        let on_cluster = match (&self.settings.cluster, self.settings.replication) {
+            (None, _) | (Some(_), Replication::None) => String::new(),
+            (Some(cluster), _) => format!(" ON CLUSTER {}", quoted_text(cluster)),
+        };
         let condition = has_id(query_id);
-        self.execute(&format!("KILL QUERY{on_cluster} WHERE {condition} ASYNC"))
+        self.execute_on_hosts(&format!("KILL QUERY{on_cluster} WHERE {condition} ASYNC"))
             .await
     }
 
@@ -276,6 +281,9 @@ impl RowStream {
         let error = QueryError::from(error);
         if error.code.is_none() {
             self.stop();
+        }
+        if error.is_of_the_host() {
+            self.clickhouse.hosts.leave(self.clickhouse.hosts.current());
         }
         self.state = State::Failed;
         error

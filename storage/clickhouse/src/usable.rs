@@ -59,7 +59,11 @@ impl ClickHouse {
             "INSERT INTO {table} ({column}) SELECT {column} FROM {table} WHERE 0 \
              SETTINGS async_insert = 0"
         );
-        let asked = timeout(ANSWER_MAX, self.execute_proven(&nothing, &[])).await;
+        let asked = timeout(ANSWER_MAX, async {
+            self.execute_proven(&nothing, &[]).await?;
+            self.ask_each_shard().await
+        })
+        .await;
         let error = match asked {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) if error.schema_is_missing() => match self.migrate().await {
@@ -82,7 +86,8 @@ impl ClickHouse {
         let query_id = Uuid::new_v4().to_string();
         let mut parameters = vec![("query_id", query_id.as_str())];
         parameters.extend(settings.iter().map(|(name, value)| (*name, value.as_str())));
-        let answered = self.poster.post_statement(&self.settings, &parameters, sql);
+        let to = (&*self.settings, self.hosts.current().url);
+        let answered = self.poster.post_statement(to, &parameters, sql);
         let proven = self
             .within_deadline(answered)
             .await?

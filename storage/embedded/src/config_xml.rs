@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::EngineOptions;
 use crate::names::LOGIN_SERVER;
+use crate::shards::remote_servers;
 
 /// Connections at once. The engine has no limit by address, and waits 30 s for a request.
 const CONNECTIONS_MAX: u32 = 1024;
@@ -35,6 +36,7 @@ pub(crate) fn config_xml(options: &EngineOptions, addresses: &Addresses, users: 
         .map(|port| format!("<tcp_port>{port}</tcp_port>"))
         .unwrap_or_default();
     let login = addresses.login.map(login_server).unwrap_or_default();
+    let shards = remote_servers(options);
     // The caches count towards the memory limit, and by default each alone may be larger than it.
     format!(
         "<clickhouse><listen_host>{host}</listen_host><http_port>{port}</http_port>{native}\
@@ -53,7 +55,7 @@ pub(crate) fn config_xml(options: &EngineOptions, addresses: &Addresses, users: 
          <uncompressed_cache_size>0</uncompressed_cache_size>\
          <index_uncompressed_cache_size>0</index_uncompressed_cache_size>\
          <query_condition_cache_size>{small}</query_condition_cache_size>\
-         <compiled_expression_cache_size>{small}</compiled_expression_cache_size>{login}</clickhouse>",
+         <compiled_expression_cache_size>{small}</compiled_expression_cache_size>{login}{shards}</clickhouse>",
         host = addresses.http.ip(),
         port = addresses.http.port(),
         backups = escaped(&options.backup_dir),

@@ -116,7 +116,8 @@ fn confine(
         readable: options.users_dir.as_deref(),
         listen_ports: &listen_ports,
         login_port: addresses.login.map(|address| address.port()),
-        may_connect: options.sources.iter().any(|source| source.is_remote()),
+        may_connect: options.sources.iter().any(|source| source.is_remote())
+            || !options.shards.is_empty(),
     };
     let confined = confinement::confine(&policy)
         .map_err(|error| EngineError::Confinement(error.to_string()))?;

@@ -36,6 +36,7 @@ mod names;
 mod profiles;
 mod query_key;
 mod serve;
+mod shards;
 mod sources;
 mod supervisor;
 #[cfg(feature = "testing")]
@@ -52,6 +53,7 @@ pub use names::{
 };
 pub use query_key::QueryKey;
 pub use serve::run;
+pub use shards::{CLUSTER, ShardAddress, UnknownAddress};
 pub use sources::{Source, UnknownSource};
 pub use supervisor::{
     EXIT_PERMANENT_FAILURE, State, Status, Supervisor, SupervisorOptions, announce, end_with_parent,
@@ -86,6 +88,9 @@ pub struct EngineOptions {
     pub backup_dir: PathBuf,
     /// External sources that statements may use.
     pub sources: Vec<Source>,
+    /// Native addresses of all shards of the cluster that the engine is one of, in the same order
+    /// on each; empty: no cluster.
+    pub shards: Vec<ShardAddress>,
 }
 
 #[cfg(test)]
@@ -104,6 +109,7 @@ impl EngineOptions {
             memory_bytes_max: 1 << 30,
             backup_dir: "/data/backups".into(),
             sources: Vec::new(),
+            shards: Vec::new(),
         }
     }
 }
@@ -122,6 +128,7 @@ impl std::fmt::Debug for EngineOptions {
             .field("memory_bytes_max", &self.memory_bytes_max)
             .field("backup_dir", &self.backup_dir)
             .field("sources", &self.sources)
+            .field("shards", &self.shards)
             .finish_non_exhaustive()
     }
 }

@@ -27,7 +27,7 @@ use crate::names::{
 };
 use crate::profiles::{HOUR_QUOTA, profiles};
 use crate::users_file::hex;
-use crate::{EngineOptions, Source};
+use crate::{EngineOptions, shards};
 
 /// Privileges on everything in the database.
 const PRIVILEGES: &str = "SHOW DATABASES, SHOW TABLES, SHOW COLUMNS, SHOW DICTIONARIES, CHECK, SELECT, INSERT, \
@@ -48,10 +48,12 @@ const ENGINES: &str = include_str!("engines.txt");
 pub(crate) fn users_xml(options: &EngineOptions) -> String {
     let mut users = session_user() + &own_user(options);
     if options.users_dir.is_some() {
-        users += &login_user(ADMIN, "admin", "default", &all_grants(&options.sources), "");
+        users += &login_user(ADMIN, "admin", "default", &all_grants(options), "");
     }
     if has_readers(options) {
         users += &reader();
+    }
+    if has_project_users(options) {
         users += &project(PROJECT, "project", "projects");
         users += &project(QUERY, "query", "queries");
         // An address of documentation, which is nobody's; the login server refuses the name, too.
@@ -72,6 +74,12 @@ pub(crate) fn has_readers(options: &EngineOptions) -> bool {
     options.users_dir.is_some() && options.sources.iter().all(|source| source.is_remote())
 }
 
+/// Returns true if users exist who see the rows of one project. Shards ask each other as the
+/// server's own user, and no test holds that the row filters of the asking user are theirs.
+fn has_project_users(options: &EngineOptions) -> bool {
+    has_readers(options) && options.shards.is_empty()
+}
+
 /// User of the engine's own session, which starts and stops the listeners. It must have no
 /// password, and anybody on this machine could log in as it. The session exists before anything
 /// listens and is the only one that its profile allows.
@@ -90,7 +98,7 @@ fn own_user(options: &EngineOptions) -> String {
     for network in &options.networks {
         let _ = write!(networks, "<ip>{network}</ip>");
     }
-    let definer = match has_readers(options) {
+    let definer = match has_project_users(options) {
         true => format!("<query>GRANT SET DEFINER ON {VIEWS}</query>"),
         false => String::new(),
     };
@@ -98,11 +106,12 @@ fn own_user(options: &EngineOptions) -> String {
         "<{name}><password_sha256_hex>{}</password_sha256_hex><networks>{networks}</networks>\
          <profile>default</profile><quota>default</quota><grants>{}{definer}</grants></{name}>",
         hex(&Sha256::digest(options.password.as_bytes())),
-        all_grants(&options.sources),
+        all_grants(options),
     )
 }
 
-fn all_grants(sources: &[Source]) -> String {
+fn all_grants(options: &EngineOptions) -> String {
+    let sources = &options.sources;
     let mut grants = format!("<query>GRANT {PRIVILEGES} ON *.*</query>");
     let opened = sources.iter().flat_map(|source| source.engines()).copied();
     for engine in ENGINES.split_whitespace().chain(opened) {
@@ -115,7 +124,7 @@ fn all_grants(sources: &[Source]) -> String {
             source.grant()
         );
     }
-    grants
+    grants + shards::grants(options)
 }
 
 fn reader() -> String {
@@ -267,6 +276,18 @@ mod tests {
                 assert!(!text.contains(part), "{sources:?}: {part}: {text}");
             }
         }
+    }
+
+    #[test]
+    fn an_engine_with_shards_has_no_users_of_single_projects() {
+        let mut options = options(&[], &[], true);
+        options.shards = vec!["ch1:9000".parse().unwrap()];
+        let text = users_xml(&options);
+        assert!(text.contains("<reader>"), "{text}");
+        for user in [PROJECT, QUERY, VIEWS, EXPORT] {
+            assert!(!text.contains(&format!("<{user}>")), "{user}: {text}");
+        }
+        assert!(!text.contains("SET DEFINER"), "{text}");
     }
 
     #[test]

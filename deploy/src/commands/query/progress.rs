@@ -1,6 +1,7 @@
 //! Progress of a query, on a terminal only.
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar};
+use millrace_catalog::bounded_json::{VALUES_MAX, parse};
 use millrace_clickhouse::ClickHouse;
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -65,7 +66,7 @@ impl Progress {
 
     /// Tells the figures of the query.
     pub fn end(&self, summary: Option<&str>) {
-        let figures = summary.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let figures = summary.and_then(|text| parse(text.as_bytes(), VALUES_MAX).ok());
         let Some(figures) = figures.filter(|_| self.is_shown) else {
             return;
         };

@@ -3,7 +3,7 @@
 use super::values::{listen_address, size};
 use bytesize::ByteSize;
 use clap::Args;
-use millrace_clickhouse::InsertQuorum;
+use millrace_clickhouse::{InsertQuorum, Replication};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -46,12 +46,13 @@ pub struct ClickHouseSettings {
     pub clickhouse_networks: Vec<String>,
     /// URL of a ClickHouse server's HTTP interface; without it the embedded ClickHouse is used
     ///
-    /// Such as `https://clickhouse.example.com:8443`.
+    /// Such as `https://clickhouse.example.com:8443`. Of a cluster several of its hosts, with
+    /// commas between them: when one fails, the next one serves.
     #[arg(
         long,
         global = true,
         env = "MILLRACE_CLICKHOUSE_URL",
-        value_name = "URL"
+        value_name = "URL,…"
     )]
     pub clickhouse_url: Option<String>,
     /// PEM file of the CA that signed the certificate of `clickhouse_url`; the system's CAs by
@@ -84,8 +85,10 @@ pub struct ClickHouseSettings {
         value_name = "TEXT"
     )]
     pub clickhouse_password: Option<String>,
-    /// Name of the cluster in ClickHouse on which replicated tables are created; without it tables
-    /// are not replicated
+    /// Name of the cluster in ClickHouse over whose shards rows are spread; without it one server
+    /// has all rows
+    ///
+    /// It is its name in ClickHouse's `remote_servers`. All nodes need the same value.
     #[arg(
         long,
         global = true,
@@ -93,6 +96,19 @@ pub struct ClickHouseSettings {
         value_name = "NAME"
     )]
     pub clickhouse_cluster: Option<String>,
+    /// Replication of the cluster's tables: `keeper` by default, `database`, `none` or `cloud`
+    ///
+    /// `keeper`: replicated tables, made by `ON CLUSTER`, with the macros `{shard}` and
+    /// `{replica}`. `database`: in a database of engine `Replicated`. `none`: each shard is one
+    /// host with plain tables, and `clickhouse_url` names each of them. `cloud`: ClickHouse Cloud,
+    /// which needs no `clickhouse_cluster`.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_REPLICATION",
+        value_name = "NAME"
+    )]
+    pub clickhouse_replication: Option<Replication>,
     /// Number of replicas that must store an insert: 2 or more, or `auto` for a majority; one by
     /// default
     ///
@@ -138,6 +154,21 @@ pub struct ClickHouseSettings {
         value_name = "NAME,…"
     )]
     pub clickhouse_sources: Vec<String>,
+    /// Native addresses of all shards of a cluster of embedded ClickHouse, as in
+    /// `ch1:9000,ch2:9000`
+    ///
+    /// For `millrace clickhouse` by itself, in the same order on each of them, with the same
+    /// `clickhouse_user` and `clickhouse_password`. The nodes name the cluster `millrace` in
+    /// `clickhouse_cluster`, with `clickhouse_replication` `none`. It opens all outgoing
+    /// connections to the engine, as a source of the network does.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_SHARDS",
+        value_delimiter = ',',
+        value_name = "ADDR,…"
+    )]
+    pub clickhouse_shards: Vec<String>,
     /// File of libchdb, the library of the embedded ClickHouse; by default where `make run` puts it
     #[arg(long, global = true, env = "MILLRACE_LIBCHDB", value_name = "FILE")]
     pub libchdb: Option<PathBuf>,

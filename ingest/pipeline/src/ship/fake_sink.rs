@@ -63,6 +63,10 @@ impl Sink for FakeSink {
         true
     }
 
+    fn is_sharded(&self) -> bool {
+        false
+    }
+
     async fn insert<B: Body>(&self, _: &str, _: &str, body: &B) -> Result<(), InsertError> {
         let mut blocks = Vec::new();
         let mut index = 0;
@@ -87,6 +91,15 @@ impl Sink for FakeSink {
         _: &[RowKey],
     ) -> Result<PresenceCount, QueryError> {
         Ok(PresenceCount::default())
+    }
+
+    async fn present_keys(
+        &self,
+        _: Table,
+        _: Month,
+        _: &[RowKey],
+    ) -> Result<Vec<RowKey>, QueryError> {
+        Ok(Vec::new())
     }
 
     async fn are_stored_or_replaced(

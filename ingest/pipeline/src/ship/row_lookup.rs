@@ -10,6 +10,9 @@
 //! and only rows beyond the number of the others are this part's. A case that stays open counts as
 //! absent: sent under its token the row is stored once, unless the token is spent or forgotten.
 //!
+//! Shards store the rows of a block each for itself: there, too, all rows are looked up, and those
+//! that a shard lacks are told by their keys.
+//!
 //! An event that a later one replaced, as its client sent it again, is gone after a merge, and
 //! counts as stored: stored again, it would be gone after the next.
 
@@ -88,6 +91,34 @@ impl RowLookup {
             self.keys = spread(&self.keys, SAMPLE_KEYS_MAX);
         }
         self
+    }
+
+    /// Returns true if one row found stands for all.
+    pub fn is_of_block(&self) -> bool {
+        self.is_block
+    }
+
+    /// Lists the keys of the rows that are not stored; `None` if other rows have some of these
+    /// keys, or only a few of the rows' keys are known.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn missing_keys<K: Sink>(
+        &self,
+        sink: &K,
+        table: Table,
+        month: Month,
+    ) -> Result<Option<HashSet<RowKey>>, QueryError> {
+        if self.is_block || self.others > 0 {
+            return Ok(None);
+        }
+        let mut missing: HashSet<RowKey> = self.keys.iter().copied().collect();
+        for keys in self.keys.chunks(PRESENCE_KEYS_MAX) {
+            for found in sink.present_keys(table, month, keys).await? {
+                missing.remove(&found);
+            }
+        }
+        Ok(Some(missing))
     }
 
     /// Looks up how many of the rows are stored.

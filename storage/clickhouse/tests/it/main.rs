@@ -13,6 +13,7 @@
 
 millrace_embedded::engine_process!();
 
+mod ddl;
 mod faults;
 mod fixture;
 mod gateway;
@@ -26,4 +27,5 @@ mod purge;
 mod quorum;
 mod reads;
 mod rejected_events;
+mod shards;
 mod stale_answers;

@@ -20,8 +20,15 @@
     reason = "test support: it fails the test, and the environment is how the child is configured"
 )]
 
+mod free_ports;
+mod gateway;
+mod shards;
+
+pub use gateway::{gateway_repeating, gateway_with_page};
+
+use free_ports::free_ports;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -35,15 +42,12 @@ use crate::{
     run,
 };
 
-mod gateway;
-
-pub use gateway::{gateway_repeating, gateway_with_page};
-
 const DATA_DIR: &str = "MILLRACE_TEST_ENGINE_DATA_DIR";
 const LISTEN: &str = "MILLRACE_TEST_ENGINE_LISTEN";
 const MEMORY: &str = "MILLRACE_TEST_ENGINE_MEMORY";
 const SOURCES: &str = "MILLRACE_TEST_ENGINE_SOURCES";
 const NATIVE: &str = "MILLRACE_TEST_ENGINE_NATIVE";
+const SHARDS: &str = "MILLRACE_TEST_ENGINE_SHARDS";
 const PARENT: &str = "MILLRACE_TEST_ENGINE_PARENT";
 /// Password of the users `admin` and `reader`.
 pub const PASSWORD: &str = "a test's other password";
@@ -82,11 +86,13 @@ struct Process {
 }
 
 /// Settings of an engine, which it keeps over restarts.
-#[derive(Copy, Clone)]
+#[derive(Clone)]
 struct ProcessSettings {
     memory_bytes_max: u64,
     sources: &'static str,
     native_port: Option<u16>,
+    /// Native addresses of all shards, separated by commas.
+    shards: String,
 }
 
 impl Default for ProcessSettings {
@@ -95,6 +101,7 @@ impl Default for ProcessSettings {
             memory_bytes_max: 2 << 30,
             sources: "",
             native_port: None,
+            shards: String::new(),
         }
     }
 }
@@ -150,11 +157,8 @@ impl TestEngine {
     /// Starts a new engine that speaks the native protocol, too.
     #[must_use]
     pub fn start_with_native() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let native_port = Some(free.local_addr().expect("a bound port").port());
-        drop(free);
         let settings = ProcessSettings {
-            native_port,
+            native_port: free_ports(1).pop(),
             ..ProcessSettings::default()
         };
         Self::start_with(settings, None)
@@ -241,7 +245,8 @@ impl TestEngine {
     pub fn restart(&mut self) {
         let old = self.process.take().expect("an engine started by this test");
         let data_dir = Arc::clone(&old.data_dir);
-        self.process = Some(Process::start(data_dir, old.address, old.settings, None));
+        let settings = old.settings.clone();
+        self.process = Some(Process::start(data_dir, old.address, settings, None));
     }
 }
 
@@ -263,6 +268,7 @@ impl Process {
         }
         let mut child = command
             .env(SOURCES, settings.sources)
+            .env(SHARDS, &settings.shards)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -368,6 +374,11 @@ fn options(data_dir: PathBuf) -> EngineOptions {
             .unwrap_or_default()
             .split_terminator(',')
             .map(|name| name.parse().expect("a source"))
+            .collect(),
+        shards: std::env::var(SHARDS)
+            .unwrap_or_default()
+            .split_terminator(',')
+            .map(|address| address.parse().expect("an address"))
             .collect(),
     }
 }

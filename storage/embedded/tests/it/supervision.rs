@@ -188,6 +188,7 @@ fn options() -> (tempfile::TempDir, EngineOptions) {
         memory_bytes_max: 1 << 30,
         backup_dir: data_dir.path().join("clickhouse/backups"),
         sources: Vec::new(),
+        shards: Vec::new(),
     };
     (data_dir, options)
 }

@@ -105,6 +105,11 @@ pub(super) fn all_types() -> [(DestinationType, Value, Value); 11] {
             json!({ "client_id": "i", "client_secret": "s3cret" }),
         ),
         (
+            DestinationType::ClickHouse,
+            json!({ "url": "https://clickhouse.example.com:8443", "database": "d" }),
+            json!({ "user": "u", "password": "s3cret" }),
+        ),
+        (
             DestinationType::Http,
             json!({ "url": "https://in.example.com/batch/" }),
             json!({ "token": "s3cret" }),
@@ -207,6 +212,7 @@ fn places(kind: DestinationType) -> Vec<(&'static str, Value)> {
         DestinationType::Snowflake => vec![("account", json!("evil"))],
         DestinationType::BigQuery => vec![("token_uri", json!("https://evil.example/token"))],
         DestinationType::Databricks => vec![("server_hostname", json!("evil.example"))],
+        DestinationType::ClickHouse => vec![("url", json!("https://evil.example"))],
         DestinationType::Http => vec![("url", json!("https://evil.example/batch/"))],
         // Their secrets name the server themselves, or there are none.
         DestinationType::AzureBlob

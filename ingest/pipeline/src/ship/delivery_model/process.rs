@@ -286,6 +286,8 @@ impl Model {
             InsertResult::Stored => self.plan.settled(id),
             InsertResult::Absent => self.plan.absent(id),
             InsertResult::Restarted => self.plan.restarted(id),
+            InsertResult::InDoubt => self.plan.doubted(id),
+            InsertResult::Incomplete => self.plan.incomplete(id),
             InsertResult::Parted => assert!(self.plan.parted(id)),
             // Only for unknown tables, of which the model has none.
             InsertResult::Unknowable(error) => panic!("{error}"),

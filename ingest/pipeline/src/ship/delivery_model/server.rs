@@ -142,6 +142,10 @@ impl Sink for Server {
         false
     }
 
+    fn is_sharded(&self) -> bool {
+        false
+    }
+
     async fn insert<B: Body>(&self, _: &str, token: &str, body: &B) -> Result<(), InsertError> {
         let mut rows: Vec<RowId> = Vec::new();
         let mut index = 0;
@@ -183,6 +187,15 @@ impl Sink for Server {
             keys: distinct.len() as u64,
             rows: found.len() as u64,
         })
+    }
+
+    async fn present_keys(
+        &self,
+        _: Table,
+        _: Month,
+        _: &[RowKey],
+    ) -> Result<Vec<RowKey>, QueryError> {
+        Ok(Vec::new())
     }
 
     async fn are_stored_or_replaced(

@@ -61,6 +61,11 @@ impl<K: Sink> Shipper<K> {
                 self.boot_id.forget();
                 self.plan.absent(id);
             }
+            InsertResult::InDoubt => self.plan.doubted(id),
+            InsertResult::Incomplete => {
+                self.boot_id.forget();
+                self.plan.incomplete(id);
+            }
             InsertResult::Restarted => {
                 self.boot_id.forget();
                 self.plan.restarted(id);

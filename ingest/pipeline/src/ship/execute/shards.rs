@@ -1,0 +1,147 @@
+//! Delivery of a batch whose rows are spread over shards: if some shards have theirs and others do
+//! not, the rows that are missing are sent by themselves.
+//!
+//! They go under the batch's own token. A shard that stored its rows under it gets none of them
+//! again; one that did not gets the same rows as before, so that a try that comes late, or that a
+//! replica knows of and another does not yet, is a duplicate there.
+//!
+//! The token may be spent without its rows on a shard whose tables are not replicated and which
+//! has restarted since. What is missing then goes under the next attempt, once the checkpoint has
+//! it.
+
+use super::{InsertContext, retry_forever};
+use crate::ship::attribution::FailureHistory;
+use crate::ship::backoff::RetryBackoff;
+use crate::ship::chosen_rows::{ChosenRows, rows_with};
+use crate::ship::deliver::Delivery;
+use crate::ship::insert_batch::InsertBatch;
+use crate::ship::insert_result::InsertResult;
+use crate::ship::plan::BatchId;
+use crate::ship::retries::DeliveryStage;
+use crate::ship::row_keys::lookup_of;
+use crate::ship::row_lookup::RowLookup;
+use crate::ship::sink::Sink;
+use bytes::Bytes;
+use millrace_blocks::Compressor;
+use millrace_clickhouse::Body;
+use millrace_log::FrameSection;
+use millrace_rows::{RowKey, Table};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+impl<K: Sink> InsertContext<K> {
+    /// Returns true if a batch was sent when nobody knew that shards may have some of its rows: as
+    /// after a restart. It is marked before anything else is done with it.
+    pub(super) fn is_to_be_doubted(&self, batch: &InsertBatch<FrameSection>) -> bool {
+        self.sink.is_sharded() && batch.in_doubt && !batch.is_suspect && batch.key.table().is_some()
+    }
+
+    /// Delivers the rows that shards lack of a batch of which others have theirs, found by the
+    /// lookup of all rows.
+    pub(super) async fn complete(
+        &self,
+        (id, stage): (BatchId, DeliveryStage),
+        batch: &Arc<InsertBatch<FrameSection>>,
+        (lookup, token): (&RowLookup, &str),
+    ) -> InsertResult {
+        let Some(table) = batch.key.table() else {
+            return InsertResult::Parted;
+        };
+        // Rows that share a key are told apart by halves.
+        let Some(keys) = self.missing_keys(batch, table, lookup).await else {
+            return InsertResult::Parted;
+        };
+        let Some(missing) = self.rows_of(batch, keys).await else {
+            return InsertResult::Parted;
+        };
+        tracing::info!(
+            token,
+            rows = missing.rows.len(),
+            "rows that shards lack are sent by themselves"
+        );
+        let mut packed = Vec::new();
+        Compressor::new().compress_into(&missing.bytes, &mut packed);
+        let body = vec![Bytes::from(packed)];
+        let lookup = lookup_of(Some(table), missing.rows, Vec::new());
+        let delivery = self.delivery((id, stage), batch, (lookup, token), &body);
+        let delivery = Delivery {
+            in_doubt: true,
+            ..delivery
+        };
+        match delivery.settle(&self.sink).await {
+            // Others have stored some since: all are looked up again.
+            InsertResult::Absent | InsertResult::Parted if self.sink.tokens_are_atomic() => {
+                InsertResult::InDoubt
+            }
+            InsertResult::Absent | InsertResult::Parted => InsertResult::Incomplete,
+            // By halves the rows that are bad are told from those that are stored already.
+            InsertResult::Refused(_) | InsertResult::Lost(_) => InsertResult::Parted,
+            result => result,
+        }
+    }
+
+    /// Describes a delivery of a batch, or of some of its rows.
+    pub(super) fn delivery<'a, B: Body>(
+        &'a self,
+        (id, stage): (BatchId, DeliveryStage),
+        batch: &'a InsertBatch<FrameSection>,
+        (lookup, token): (RowLookup, &'a str),
+        body: &'a B,
+    ) -> Delivery<'a, B> {
+        Delivery {
+            id,
+            retries: &self.retries,
+            lane: self.lane,
+            scope: &self.node,
+            insert_target: &batch.key.insert_target,
+            table: batch.key.table(),
+            month: batch.key.month,
+            token,
+            lookup,
+            body,
+            boot_id: batch.boot_id,
+            in_doubt: batch.in_doubt,
+            is_part: batch.is_part,
+            history: FailureHistory::new(batch.is_part, stage),
+            stored_counts: &self.stored_counts,
+            stage,
+        }
+    }
+
+    /// Asks for the keys of rows that are missing, for as long as a shard cannot be asked; `None`
+    /// if there are none, or they cannot be told.
+    async fn missing_keys(
+        &self,
+        batch: &InsertBatch<FrameSection>,
+        table: Table,
+        lookup: &RowLookup,
+    ) -> Option<HashSet<RowKey>> {
+        let mut backoff = RetryBackoff::new();
+        loop {
+            let asked = lookup.missing_keys(&self.sink, table, batch.key.month);
+            match asked.await {
+                Ok(missing) => return missing.filter(|missing| !missing.is_empty()),
+                Err(error) => {
+                    let failed = backoff.failed(true);
+                    if failed.is_logged {
+                        tracing::warn!("it cannot be asked which rows shards lack: {error}");
+                    }
+                    tokio::time::sleep(failed.pause).await;
+                }
+            }
+        }
+    }
+
+    /// Reads the rows of a batch with these keys; `None` if one of them cannot be found.
+    async fn rows_of(
+        &self,
+        batch: &Arc<InsertBatch<FrameSection>>,
+        keys: HashSet<RowKey>,
+    ) -> Option<ChosenRows> {
+        let (log, batch, keys) = (self.log.clone(), Arc::clone(batch), Arc::new(keys));
+        retry_forever("the log cannot be read", move || {
+            rows_with(&log, &batch, &keys).map_err(|error| error.to_string())
+        })
+        .await
+    }
+}

@@ -1,0 +1,268 @@
+//! Inserts that some shards store and others do not.
+
+use super::*;
+use crate::ship::sink::Sink;
+use crate::ship::source::unpacked;
+use millrace_clickhouse::{Body, EventVersion, PresenceCount, QueryError};
+use millrace_rows::RowKey;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+const SHARDS: usize = 3;
+const ROWS: u128 = 9;
+
+/// Fate of a shard's rows of one insert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Stored,
+    NotStored,
+    /// The shard is killed between the token and the rows.
+    TokenOnly,
+}
+
+use Fate::{NotStored, Stored, TokenOnly};
+
+/// Shards that store the rows of an insert each for itself, by their uuid.
+#[derive(Clone)]
+struct Shards {
+    tokens_are_atomic: bool,
+    state: Arc<Mutex<ShardsState>>,
+}
+
+#[derive(Default)]
+struct ShardsState {
+    rows: Vec<Uuid>,
+    /// Tokens of each shard.
+    tokens: [Vec<String>; SHARDS],
+    fates: VecDeque<[Fate; SHARDS]>,
+    boot_id: u128,
+    /// Numbers of rows that were sent.
+    sent: Vec<usize>,
+}
+
+impl ShardsState {
+    fn insert(&mut self, token: &str, rows: &[Uuid]) -> bool {
+        self.sent.push(rows.len());
+        let fates = self.fates.pop_front().unwrap_or([Stored; SHARDS]);
+        let mut are_stored = true;
+        for (shard, fate) in fates.into_iter().enumerate() {
+            let is_known = self.tokens[shard].iter().any(|known| known == token);
+            let own = rows.iter().filter(|row| shard_of(row) == shard);
+            let own: Vec<Uuid> = own.copied().collect();
+            if is_known || own.is_empty() {
+                continue;
+            }
+            are_stored &= fate == Stored;
+            match fate {
+                Stored => self.rows.extend(own),
+                NotStored => continue,
+                TokenOnly => self.boot_id += 1,
+            }
+            self.tokens[shard].push(token.to_owned());
+        }
+        are_stored
+    }
+}
+
+fn shard_of(row: &Uuid) -> usize {
+    (row.as_u128() % SHARDS as u128) as usize
+}
+
+impl Shards {
+    fn new(tokens_are_atomic: bool, fates: &[[Fate; SHARDS]]) -> Self {
+        let shards = Self {
+            tokens_are_atomic,
+            state: Arc::default(),
+        };
+        shards.state().fates = fates.iter().copied().collect();
+        shards
+    }
+
+    fn state(&self) -> MutexGuard<'_, ShardsState> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl Sink for Shards {
+    fn tokens_are_atomic(&self) -> bool {
+        self.tokens_are_atomic
+    }
+
+    fn is_sharded(&self) -> bool {
+        true
+    }
+
+    async fn insert<B: Body>(&self, _: &str, token: &str, body: &B) -> Result<(), InsertError> {
+        let (mut blocks, mut index) = (Vec::new(), 0);
+        while let Some(piece) = body.piece(index).await? {
+            blocks.extend(piece);
+            index += 1;
+        }
+        let rows = events(&unpacked(&blocks).unwrap());
+        let rows: Vec<Uuid> = rows.iter().map(|row| row.uuid).collect();
+        match self.state().insert(token, &rows) {
+            true => Ok(()),
+            false => Err(InsertError {
+                outcome: InsertOutcome::Unknown,
+                code: Some(210),
+                message: "a shard is gone".to_owned(),
+            }),
+        }
+    }
+
+    async fn any_present(&self, _: Table, _: Month, _: &[RowKey]) -> Result<bool, QueryError> {
+        panic!("a few keys do not tell whether all shards have their rows");
+    }
+
+    async fn count_present(
+        &self,
+        _: Table,
+        _: Month,
+        keys: &[RowKey],
+    ) -> Result<PresenceCount, QueryError> {
+        let state = self.state();
+        let is_stored = |key: &&RowKey| state.rows.contains(&key.id);
+        let found = state.rows.iter();
+        let rows = found.filter(|row| keys.iter().any(|key| key.id == **row));
+        Ok(PresenceCount {
+            keys: keys.iter().filter(is_stored).count() as u64,
+            rows: rows.count() as u64,
+        })
+    }
+
+    async fn present_keys(
+        &self,
+        _: Table,
+        _: Month,
+        keys: &[RowKey],
+    ) -> Result<Vec<RowKey>, QueryError> {
+        let state = self.state();
+        let found = keys.iter().filter(|key| state.rows.contains(&key.id));
+        Ok(found.copied().collect())
+    }
+
+    async fn are_stored_or_replaced(
+        &self,
+        _: Month,
+        _: &[EventVersion],
+    ) -> Result<bool, QueryError> {
+        Ok(false)
+    }
+
+    async fn insert_is_running(&self, _: &str) -> Result<bool, QueryError> {
+        Ok(false)
+    }
+
+    async fn server_boot_id(&self, _: &str) -> Result<Uuid, QueryError> {
+        Ok(Uuid::from_u128(self.state().boot_id))
+    }
+
+    async fn migrate(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn nine_rows() -> Vec<EventRow<'static>> {
+    let row_of = |id| EventRow {
+        uuid: Uuid::from_u128(id),
+        ..row()
+    };
+    (1..=ROWS).map(row_of).collect()
+}
+
+/// Executes a batch until it is stored, as a plan would.
+async fn store(log: &Log, sink: &Shards, mut batch: InsertBatch<FrameSection>, dir: &Path) {
+    batch.boot_id = Some(Uuid::from_u128(sink.state().boot_id));
+    for _ in 0..50 {
+        let context = Arc::new(insert_context(log, sink.clone(), dir));
+        let executed = context.execute(0, Arc::new(batch.clone()), DeliveryStage::First);
+        let result = executed.await;
+        let boot_id = Some(Uuid::from_u128(sink.state().boot_id));
+        match result {
+            InsertResult::Stored => return,
+            InsertResult::InDoubt => (batch.in_doubt, batch.is_suspect) = (true, true),
+            InsertResult::Incomplete => {
+                batch.attempt += 1;
+                batch.boot_id = boot_id;
+                (batch.in_doubt, batch.is_suspect) = (true, true);
+            }
+            InsertResult::Absent => {
+                batch.attempt += 1;
+                batch.boot_id = boot_id;
+                (batch.in_doubt, batch.is_suspect) = (false, false);
+            }
+            InsertResult::Restarted => batch.boot_id = boot_id,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("not stored after fifty executions");
+}
+
+fn assert_once(sink: &Shards, case: &[[Fate; SHARDS]]) {
+    let mut rows = sink.state().rows.clone();
+    rows.sort_unstable();
+    let expected: Vec<Uuid> = (1..=ROWS).map(Uuid::from_u128).collect();
+    assert_eq!(rows, expected, "{case:?}");
+}
+
+/// All combinations of these fates.
+fn combinations(fates: &[Fate]) -> Vec<[Fate; SHARDS]> {
+    let mut all = Vec::new();
+    for one in fates {
+        for other in fates {
+            all.extend(fates.iter().map(|third| [*one, *other, *third]));
+        }
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_that_fail_in_any_two_tries_get_each_row_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &nine_rows());
+    // Replicated tables record a token with its rows.
+    for (is_atomic, fates) in [
+        (false, vec![Stored, NotStored, TokenOnly]),
+        (true, vec![Stored, NotStored]),
+    ] {
+        let all = combinations(&fates);
+        for first in &all {
+            for second in &all {
+                let case = [*first, *second];
+                let sink = Shards::new(is_atomic, &case);
+                store(&log, &sink, batch.clone(), dir.path()).await;
+                assert_once(&sink, &case);
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_in_doubt_after_a_restart_is_completed_although_its_token_is_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &nine_rows());
+    for is_atomic in [false, true] {
+        let sink = Shards::new(is_atomic, &[[Stored, NotStored, Stored]]);
+        let token = batch.token("node-live");
+        let rows: Vec<Uuid> = (1..=ROWS).map(Uuid::from_u128).collect();
+        assert!(!sink.state().insert(&token, &rows));
+        sink.state().tokens = <[Vec<String>; SHARDS]>::default();
+        let in_doubt = InsertBatch {
+            in_doubt: true,
+            ..batch.clone()
+        };
+        store(&log, &sink, in_doubt, dir.path()).await;
+        assert_once(&sink, &[]);
+        assert_eq!(sink.state().sent, [9, 3], "only the missing rows again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exception_of_one_shard_does_not_send_the_rows_of_others_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &nine_rows());
+    let sink = Shards::new(true, &[[NotStored, Stored, Stored]; 3]);
+    store(&log, &sink, batch, dir.path()).await;
+    assert_once(&sink, &[]);
+    assert_eq!(sink.state().sent, [9, 3, 3, 3]);
+}

@@ -1,0 +1,247 @@
+//! Three engines as shards of a cluster: rows that are spread, shards that are killed, persons on
+//! each shard.
+
+use crate::fixture::{NOVEMBER, compressed};
+use bytes::Bytes;
+use clickhouse::{Client, Compression};
+use millrace_clickhouse::{
+    ClickHouse, Insert, InsertError, PersonTable, PresenceCount, Purpose, Replication, Settings,
+};
+use millrace_embedded::CLUSTER;
+use millrace_embedded::testing::TestEngine;
+use millrace_rows::{EventRow, Micros, Month, ProjectId, RowKey, Table};
+use uuid::Uuid;
+
+const MONTH: Month = Month(202_611);
+const ROWS: u64 = 300;
+
+struct Shards {
+    engines: Vec<TestEngine>,
+    clickhouse: ClickHouse,
+}
+
+impl Shards {
+    async fn start() -> Self {
+        let engines = TestEngine::start_shards(3);
+        let urls: Vec<String> = engines.iter().map(|engine| engine.url.clone()).collect();
+        let settings = Settings {
+            other_urls: urls[1..].to_vec(),
+            cluster: Some(CLUSTER.to_owned()),
+            replication: Replication::None,
+            ..Settings::new(&*urls[0], &*engines[0].user, &*engines[0].password)
+        };
+        let clickhouse = ClickHouse::new(&settings);
+        clickhouse.migrate().await.unwrap();
+        Self {
+            engines,
+            clickhouse,
+        }
+    }
+
+    /// Number that each shard answers.
+    async fn numbers(&self, sql: &str) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        for engine in &self.engines {
+            numbers.push(client(engine).query_raw(sql).fetch_one().await.unwrap());
+        }
+        numbers
+    }
+
+    async fn execute(&self, shard: usize, sql: &str) {
+        let client = client(&self.engines[shard]);
+        client.query_raw(sql).execute().await.unwrap();
+    }
+
+    async fn insert(&self, token: &str) -> Result<(), InsertError> {
+        let insert = Insert {
+            insert_target: Table::Events.insert_target(),
+            token,
+            body: &vec![compressed(&rows())],
+        };
+        self.clickhouse.insert(&insert).await
+    }
+
+    async fn present(&self) -> PresenceCount {
+        let counted = self.clickhouse.count_present(Table::Events, MONTH, &keys());
+        counted.await.unwrap()
+    }
+}
+
+fn client(engine: &TestEngine) -> Client {
+    Client::default()
+        .with_url(&engine.url)
+        .with_user(&engine.user)
+        .with_password(&engine.password)
+        .with_compression(Compression::None)
+}
+
+fn received_at(id: u64) -> Micros {
+    Micros(NOVEMBER + id as i64)
+}
+
+/// Events of as many persons.
+fn rows() -> Vec<u8> {
+    let mut out = Vec::new();
+    for id in 1..=ROWS {
+        let row = EventRow {
+            uuid: Uuid::from_u128(u128::from(id)),
+            event: b"seen",
+            properties: &[b"{}"],
+            timestamp: Micros(NOVEMBER),
+            team_id: ProjectId(1),
+            distinct_id: format!("person {id}").as_bytes(),
+            created_at: received_at(id),
+            historical_migration: false,
+        };
+        row.append_to(&mut out);
+    }
+    out
+}
+
+fn keys() -> Vec<RowKey> {
+    let key = |id| RowKey {
+        id: Uuid::from_u128(u128::from(id)),
+        received_at: received_at(id),
+        index: None,
+    };
+    (1..=ROWS).map(key).collect()
+}
+
+const LOCAL: &str = "SELECT count() FROM millrace.events_local";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_spread_over_shards_and_stored_once_under_a_token() {
+    let shards = Shards::start().await;
+    shards.clickhouse.migrate().await.unwrap();
+    assert_eq!(shards.present().await, PresenceCount::default());
+    for _ in 0..2 {
+        shards.insert("token").await.unwrap();
+    }
+    let local = shards.numbers(LOCAL).await;
+    assert_eq!(local.iter().sum::<u64>(), ROWS, "{local:?}");
+    assert!(local.iter().all(|rows| *rows > ROWS / 6), "{local:?}");
+    let all = PresenceCount {
+        keys: ROWS,
+        rows: ROWS,
+    };
+    assert_eq!(shards.present().await, all);
+    let clickhouse = &shards.clickhouse;
+    let present = clickhouse.present_keys(Table::Events, MONTH, &keys()).await;
+    let mut present = present.unwrap();
+    present.sort_unstable_by_key(|key| key.id);
+    assert_eq!(present, keys());
+    assert!(!clickhouse.insert_is_running("token").await.unwrap());
+    let whole = shards.numbers("SELECT count() FROM millrace.events").await;
+    assert_eq!(whole, [ROWS; 3], "each host reads all shards");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_shard_gets_its_rows_by_the_same_token_and_the_others_no_row_twice() {
+    let mut shards = Shards::start().await;
+    let boot_id = shards.clickhouse.server_boot_id("test").await.unwrap();
+    let again = shards.clickhouse.server_boot_id("test").await.unwrap();
+    assert_eq!(again, boot_id);
+    let usable = shards.clickhouse.check_usable(Purpose::Events).await;
+    usable.unwrap();
+    shards.engines[1].kill9();
+    let unusable = shards.clickhouse.check_usable(Purpose::Events).await;
+    unusable.unwrap_err();
+    shards.insert("token").await.unwrap_err();
+    let counted = shards
+        .clickhouse
+        .count_present(Table::Events, MONTH, &keys());
+    counted.await.unwrap_err();
+    shards
+        .clickhouse
+        .insert_is_running("token")
+        .await
+        .unwrap_err();
+    shards.engines[1].restart();
+    let restarted = shards.clickhouse.server_boot_id("test").await.unwrap();
+    assert_ne!(restarted, boot_id);
+    shards.insert("token").await.unwrap();
+    let local = shards.numbers(LOCAL).await;
+    assert_eq!(local.iter().sum::<u64>(), ROWS, "{local:?}");
+    assert_eq!(shards.present().await.rows, ROWS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_host_serves_when_one_is_gone() {
+    let mut shards = Shards::start().await;
+    shards.clickhouse.ping().await.unwrap();
+    shards.engines[0].kill9();
+    shards.clickhouse.ping().await.unwrap_err();
+    shards.clickhouse.ping().await.unwrap();
+    shards.engines[0].restart();
+    shards.insert("token").await.unwrap();
+    assert_eq!(shards.present().await.rows, ROWS);
+}
+
+/// RowBinary of the person of a distinct id.
+fn distinct_id(id: &[u8], version: u64) -> Bytes {
+    let mut row = 1_i64.to_le_bytes().to_vec();
+    row.push(id.len() as u8);
+    row.extend_from_slice(id);
+    row.extend_from_slice(&[7; 16]);
+    row.extend_from_slice(&version.to_le_bytes());
+    row.into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn persons_are_on_each_shard_and_are_copied_to_one_that_lacks_them() {
+    const COUNT: &str = "SELECT count() FROM millrace.person_distinct_ids";
+    let shards = Shards::start().await;
+    let clickhouse = &shards.clickhouse;
+    for id in [b"person 1", b"person 2"] {
+        let row = distinct_id(id, 1);
+        let copied = clickhouse.copy_persons(PersonTable::DistinctIds, row).await;
+        copied.unwrap();
+    }
+    assert_eq!(shards.numbers(COUNT).await, [2; 3]);
+    assert_eq!(clickhouse.fill_shards().await.unwrap(), 0);
+    shards
+        .execute(2, "TRUNCATE TABLE millrace.person_distinct_ids")
+        .await;
+    assert_eq!(clickhouse.fill_shards().await.unwrap(), 1);
+    assert_eq!(shards.numbers(COUNT).await, [2; 3]);
+
+    shards.insert("token").await.unwrap();
+    let known = "SELECT count() FROM millrace.events_with_persons \
+                 WHERE person_id = toUUID('07070707-0707-0707-0707-070707070707')";
+    assert_eq!(shards.numbers(known).await, [2; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_deletes_from_each_shard() {
+    let shards = Shards::start().await;
+    shards.insert("token").await.unwrap();
+    let clickhouse = &shards.clickhouse;
+    let found = clickhouse.projects_with_rows().await.unwrap();
+    assert_eq!((found[0].team_id, found[0].rows), (1, ROWS));
+    clickhouse.delete_projects(&[ProjectId(1)]).await.unwrap();
+    while clickhouse.deletion().await.unwrap().unfinished > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(shards.numbers(LOCAL).await, [0; 3]);
+    let left = clickhouse.projects_with_rows().await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_of_each_shard_is_needed_to_make_the_tables() {
+    let engines = TestEngine::start_shards(2);
+    let settings = Settings {
+        cluster: Some(CLUSTER.to_owned()),
+        replication: Replication::None,
+        ..Settings::new(&*engines[0].url, &*engines[0].user, &*engines[0].password)
+    };
+    let error = ClickHouse::new(&settings).migrate().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("1 addresses and the cluster 2"), "{text}");
+    let settings = Settings {
+        cluster: Some("nowhere".to_owned()),
+        ..settings
+    };
+    let error = ClickHouse::new(&settings).migrate().await.unwrap_err();
+    assert!(error.to_string().contains("remote_servers"), "{error}");
+}
