@@ -217,21 +217,28 @@ mod tests {
         }
     }
 
+    /// Sources, networks and whether there are users of projects; texts present and absent.
+    type Case = (
+        &'static [&'static str],
+        &'static [&'static str],
+        bool,
+        &'static [&'static str],
+        &'static [&'static str],
+    );
+
     #[test]
     fn each_user_has_what_its_options_give() {
-        let (reads_all, reads_one) = (
-            "GRANT SELECT ON millrace.*",
-            "GRANT SELECT ON project.events",
-        );
-        let definer = "GRANT SET DEFINER ON project_views";
-        let login = "<http_authentication>";
-        let table: [(&[&str], &[&str], bool, &[&str], &[&str]); 5] = [
+        const READS_ALL: &str = "GRANT SELECT ON millrace.*";
+        const READS_ONE: &str = "GRANT SELECT ON project.events";
+        const DEFINER: &str = "GRANT SET DEFINER ON project_views";
+        const LOGIN: &str = "<http_authentication>";
+        let table: [Case; 5] = [
             (
                 &[],
                 &[],
                 false,
                 &["<ip>::1</ip>"],
-                &[login, reads_all, "READ, WRITE"],
+                &[LOGIN, READS_ALL, "READ, WRITE"],
             ),
             (
                 &[],
@@ -239,9 +246,9 @@ mod tests {
                 true,
                 &[
                     "<ip>::1</ip><ip>10.0.0.0/8</ip>",
-                    reads_all,
-                    reads_one,
-                    definer,
+                    READS_ALL,
+                    READS_ONE,
+                    DEFINER,
                 ],
                 &[],
             ),
@@ -249,22 +256,22 @@ mod tests {
                 &["s3"],
                 &[],
                 true,
-                &["GRANT READ, WRITE ON S3", reads_one],
+                &["GRANT READ, WRITE ON S3", READS_ONE],
                 &["ON FILE"],
             ),
             (
                 &["file"],
                 &[],
                 true,
-                &["GRANT READ, WRITE ON FILE", login],
-                &[reads_all],
+                &["GRANT READ, WRITE ON FILE", LOGIN],
+                &[READS_ALL],
             ),
             (
                 &["sqlite"],
                 &[],
                 true,
                 &["GRANT READ, WRITE ON SQLITE"],
-                &[reads_one, definer],
+                &[READS_ONE, DEFINER],
             ),
         ];
         for (sources, networks, has_users, present, absent) in table {
