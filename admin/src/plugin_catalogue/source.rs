@@ -189,18 +189,20 @@ fn too_long() -> String {
 mod tests {
     use super::*;
     use crate::plugin_catalogue::PluginCatalogue;
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     /// Longer than the download takes on a busy machine.
     const SOON: Duration = Duration::from_secs(20);
 
-    /// Address of a server that sends the first bytes and then the others again and again.
+    /// Address of a server that sends the first bytes once it is asked, and then the others again
+    /// and again.
     async fn server(first: &'static str, others: &'static [u8], pause: Duration) -> Url {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 1_024]).await;
             let mut sent = stream.write_all(first.as_bytes()).await;
             while sent.is_ok() {
                 tokio::time::sleep(pause).await;

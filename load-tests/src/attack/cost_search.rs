@@ -6,8 +6,9 @@
 //! has each with its bytes, timed once more when the attack is over.
 
 use super::bombs::{bare_deflate, brotli, gzip, lz64, zstd};
-use super::findings::{is_judged, lock};
+use super::findings::is_judged;
 use super::http::{Client, Outcome, request};
+use super::lock::lock;
 use super::mutate::Corpus;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -3,7 +3,7 @@
 //! Tasks choose among hundreds of operations, fields and parameters. One processed request shows
 //! that a task runs, and says nothing about the others.
 
-use super::findings::lock;
+use super::lock::lock;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Runs of the exports of a full organization, and their times.
 
-use super::findings::lock;
+use super::lock::lock;
 use super::phase::Spread;
 use jiff::Timestamp;
 use serde::Serialize;

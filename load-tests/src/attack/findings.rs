@@ -3,11 +3,12 @@
 use super::coverage::Coverage;
 use super::export_runs::ExportRuns;
 use super::http::Outcome;
+use super::lock::lock;
 use crate::digits::counted;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Violations that are described in words; all are counted.
@@ -170,11 +171,6 @@ impl Findings {
     pub(super) fn wrongs(&self) -> Violations {
         lock(&self.wrongs).clone()
     }
-}
-
-/// Locks a mutex; a count is never left half-written, so a poisoned lock is ignored.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

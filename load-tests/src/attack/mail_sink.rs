@@ -3,7 +3,7 @@
 //! It says what a client needs to hear to deliver one, and nothing else: no TLS, no login.
 
 use super::findings::Findings;
-use super::outputs::is_hostile;
+use super::hostile_text::is_hostile;
 use anyhow::{Context, Result};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -42,6 +42,11 @@ pub struct Options {
     pub seed: u64,
 }
 
+/// Returns true if a task was selected; nothing selects all.
+pub(super) fn is_selected(task: &str, only: &[String]) -> bool {
+    only.is_empty() || only.iter().any(|it| it == task)
+}
+
 impl Options {
     /// Default options: half a minute of calm and half a minute of attack, `minutes` times, and a
     /// minute beside events of many months.

@@ -12,7 +12,7 @@
 //! | errors and links of the API | none of those that it refuses, or is asked with | `fields`, `parameters` |
 
 use super::findings::{Findings, is_judged};
-use super::hostile::HOSTILE_TEXT;
+use super::hostile_text::is_hostile;
 use super::subject::Subject;
 use super::tenants::Tenants;
 use crate::metrics;
@@ -119,14 +119,10 @@ fn check_text(what: &str, text: &str, findings: &Findings) {
     );
 }
 
-/// Returns true for control characters of the hostile text, which no text of ours contains.
-pub(super) fn is_hostile(c: char) -> bool {
-    c != '\n' && HOSTILE_TEXT.contains(c) && (c.is_control() || c > '\u{2000}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attack::hostile_text::HOSTILE_TEXT;
 
     #[test]
     fn terminal_control_characters_are_found() {

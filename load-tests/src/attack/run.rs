@@ -7,8 +7,8 @@
 
 use super::findings::Findings;
 use super::good_tenant::GoodTenant;
-use super::hostile::{AttackContext, AttackRound, MONTHS_TASKS, is_wanted};
-use super::options::Options;
+use super::hostile::{AttackContext, AttackRound, MONTHS_TASKS};
+use super::options::{Options, is_selected};
 use super::phase::{CurrentPhase, PhaseKind};
 use super::report::{Memory, Report};
 use super::subject::Subject;
@@ -73,7 +73,7 @@ impl Run<'_> {
     fn beside_months(&self, report: &mut Report) -> Result<()> {
         let is_selected = MONTHS_TASKS
             .iter()
-            .any(|task| is_wanted(task, &self.options.only));
+            .any(|task| is_selected(task, &self.options.only));
         if is_selected && !self.options.months.is_zero() && !self.stop.is_asked() {
             self.phase(report, PhaseKind::Months, self.options.rounds)?;
             // As after an attack: the months that wait are no calm.

@@ -1,7 +1,8 @@
 //! Watches the processes under attack: whether they live, their memory, and the age of the
 //! watermark, which exports wait for.
 
-use super::findings::{Findings, lock};
+use super::findings::Findings;
+use super::lock::lock;
 use super::phase::{CurrentPhase, Samples};
 use super::subject::Subject;
 use crate::digits::counted;

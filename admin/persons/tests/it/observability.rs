@@ -90,9 +90,9 @@ async fn new_ids_over_the_limit_are_counted_and_warned_of_once(one: TestDatabase
     let [warning] = warnings.as_slice() else {
         panic!("{log}")
     };
-    let team = format!("team_id={}", env.project_id.0);
+    let project = format!("project_id={}", env.project_id.0);
     assert!(
-        warning.contains("WARN") && warning.contains(&team),
+        warning.contains("WARN") && warning.contains(&project),
         "{warning}"
     );
 }

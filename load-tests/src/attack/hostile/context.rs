@@ -1,13 +1,12 @@
 //! State that all attacking tasks share.
 
 use super::operations::{CostlyOperation, OperationSearch};
-use super::tasks::is_wanted;
 use crate::attack::bombs::{self, Bomb};
 use crate::attack::cost_search::{CostSearch, CostlyBody};
 use crate::attack::findings::Findings;
 use crate::attack::http::Client;
 use crate::attack::mutate::Corpus;
-use crate::attack::options::Options;
+use crate::attack::options::{Options, is_selected};
 use crate::attack::subject::Subject;
 use crate::attack::tenants::{ANALYST, GUESSER, SCRAPER, SENDER, STRANGER, Tenants};
 use crate::clickhouse::ClickHouse;
@@ -20,8 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Control characters that a terminal, a log or a mail would interpret in a line of a table.
-pub(in crate::attack) const HOSTILE_TEXT: &str = "evil\u{1b}]0;pwned\u{7}\u{1b}[2J\r\n9999-99-99 forged\u{7f}\u{9b}31mred\u{202e}\u{2066}\u{2028}z";
 /// Folder that both the good and the hostile tenant export to.
 pub(in crate::attack) const EXPORT_FOLDER: &str = "out";
 
@@ -126,6 +123,6 @@ impl AttackContext {
 
     /// Returns true if a task was selected.
     pub(super) fn is_wanted(&self, name: &str) -> bool {
-        is_wanted(name, &self.only)
+        is_selected(name, &self.only)
     }
 }

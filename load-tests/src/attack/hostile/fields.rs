@@ -4,13 +4,13 @@
 //! characters or with a format. The body around a field is made from its schema, so a field of a
 //! new operation is tried as soon as it is documented.
 
-use super::context::{AttackContext, HOSTILE_TEXT};
+use super::context::AttackContext;
 use super::operations::{document, schemas_of};
 use super::sample::{SAMPLE_DEPTH_MAX, choices, is_text, kind, properties, resolved, sample};
 use super::text_attempts::{TextAttempt, make_all};
 use crate::attack::findings::Findings;
+use crate::attack::hostile_text::{HOSTILE_TEXT, is_hostile};
 use crate::attack::http::Outcome;
-use crate::attack::outputs::is_hostile;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Attacks with a key of the organization API: plugin sources, records up to every limit, lists.
 
-use super::context::{AttackContext, HOSTILE_TEXT};
+use super::context::AttackContext;
 use crate::attack::cost_search::any;
+use crate::attack::hostile_text::HOSTILE_TEXT;
 use crate::attack::tenants::text;
 use rand::RngExt;
 use rand::rngs::StdRng;

@@ -43,10 +43,10 @@ mod sender;
 mod tasks;
 mod text_attempts;
 
-pub(super) use context::{AttackContext, EXPORT_FOLDER, HOSTILE_TEXT};
+pub(super) use context::{AttackContext, EXPORT_FOLDER};
 pub use operations::CostlyOperation;
 pub use tasks::task_names;
-pub(super) use tasks::{is_wanted, unproved};
+pub(super) use tasks::unproved;
 
 use crate::runtime::current_thread_runtime;
 use anyhow::{Context, Result};

@@ -3,8 +3,9 @@
 //! Fields of destinations come from the API's document, so that new ones are tried as soon as they
 //! are documented. Fields of domains and other records are listed here.
 
-use super::context::{AttackContext, HOSTILE_TEXT};
+use super::context::AttackContext;
 use super::operations::{document, schemas_of};
+use crate::attack::hostile_text::HOSTILE_TEXT;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::time::sleep;

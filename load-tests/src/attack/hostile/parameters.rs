@@ -3,13 +3,13 @@
 //! Parameters that are unknown or invalid are ignored, so a success is no violation: an error of
 //! the server is one, and a response that repeats the text as it was sent.
 
-use super::context::{AttackContext, HOSTILE_TEXT};
+use super::context::AttackContext;
 use super::operations::{document, operations, schemas_of};
 use super::sample::{SAMPLE_DEPTH_MAX, sample};
 use super::text_attempts::{TextAttempt, make_all};
 use crate::attack::findings::Findings;
+use crate::attack::hostile_text::{HOSTILE_TEXT, is_hostile};
 use crate::attack::http::Outcome;
-use crate::attack::outputs::is_hostile;
 use rand::rngs::StdRng;
 use serde_json::Value;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Random values for the API's schemas; some violate their schema.
 
-use super::context::HOSTILE_TEXT;
 use super::sample::resolved;
+use crate::attack::hostile_text::HOSTILE_TEXT;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Map, Value, json};

@@ -1,7 +1,8 @@
 //! Attacks with a project's key, which stands in the source of every page.
 
-use super::context::{AttackContext, HOSTILE_TEXT};
+use super::context::AttackContext;
 use crate::attack::bombs::gzip;
+use crate::attack::hostile_text::HOSTILE_TEXT;
 use crate::attack::http::request;
 use rand::RngExt;
 use rand::distr::{Alphanumeric, SampleString};

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::findings::lock;
+use super::lock::lock;
 use serde::Serialize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};

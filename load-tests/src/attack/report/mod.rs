@@ -9,8 +9,8 @@ use super::coverage::CoveredGroup;
 use super::export_runs::FullExports;
 use super::findings::{Findings, OperationTimes, Outcomes};
 use super::good_tenant::load::PhaseReport;
-use super::hostile::{CostlyOperation, is_wanted, unproved};
-use super::options::Options;
+use super::hostile::{CostlyOperation, unproved};
+use super::options::{Options, is_selected};
 use super::phase::Seconds;
 use crate::verify::VerifyReport;
 use serde::Serialize;
@@ -126,7 +126,7 @@ impl Report {
         }
         self.slowest_operations = findings.slowest_operations();
         self.slowest_operations.truncate(SLOWEST_OPERATIONS_MAX);
-        let is_selected = is_wanted("operations", &options.only);
+        let is_selected = is_selected("operations", &options.only);
         self.latest_operation = is_selected.then(|| findings.latest_operation());
         let wrongs = findings.wrongs();
         (self.wrong, self.wrongs) = (wrongs.count, wrongs.examples);

@@ -1,20 +1,8 @@
 //! Copies of the model's data folder, and of its machine.
 
-use super::folder::Folder;
+use super::folder::Snapshot;
 use super::process::{LIMITS, Model};
-use super::server::RowId;
-use crate::ship::checkpoint::Checkpoint;
 use crate::ship::plan::Plan;
-
-/// Copy of a machine: its disk, and the memory of its process.
-pub(super) struct Snapshot {
-    folder: Folder,
-    /// Number of rows at that time.
-    rows: RowId,
-    /// The plan, of which nothing is in flight.
-    plan: Checkpoint,
-    start_mark: u32,
-}
 
 impl Model {
     /// Copies the folder while the process is stopped.

@@ -1,4 +1,4 @@
-//! The model's data folder.
+//! The model's data folder, and a copy of its machine.
 
 use super::server::RowId;
 use crate::ship::checkpoint::Checkpoint;
@@ -19,4 +19,14 @@ pub(super) struct Folder {
 pub(super) struct LoggedFrame {
     pub(super) end: Position,
     pub(super) sections: Vec<(InsertKey, Vec<RowId>)>,
+}
+
+/// Copy of a machine: its disk, and the memory of its process.
+pub(super) struct Snapshot {
+    pub(super) folder: Folder,
+    /// Number of rows at that time.
+    pub(super) rows: RowId,
+    /// The plan, of which nothing is in flight.
+    pub(super) plan: Checkpoint,
+    pub(super) start_mark: u32,
 }

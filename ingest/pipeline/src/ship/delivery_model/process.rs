@@ -1,7 +1,6 @@
 //! Model of the log and of the process.
 
-use super::copies::Snapshot;
-use super::folder::{Folder, LoggedFrame};
+use super::folder::{Folder, LoggedFrame, Snapshot};
 use super::op::Op;
 use super::server::{Fate, RowId, Server, encoded};
 use super::source::{Source, rows_beside, rows_of};

@@ -4,14 +4,16 @@
 //! hostile tenant and of the good one. A complete run has each operation processed with each aim.
 //!
 //! - [`aim`]: organizations and records that an operation is sent to.
-//! - [`requests`]: the requests.
+//! - [`operation`]: an operation; [`requests`]: the requests.
 //! - [`search`], [`mutation`]: those that cost most, and random changes to their bodies.
 
 mod aim;
 mod mutation;
+mod operation;
 mod requests;
 mod search;
 
+pub(super) use operation::Operation;
 pub(super) use requests::all;
 pub use search::CostlyOperation;
 pub(super) use search::OperationSearch;
@@ -20,29 +22,6 @@ use super::context::AttackContext;
 use super::sample::resolved;
 use serde_json::Value;
 use tokio::time::sleep;
-
-/// Paths whose changes would end the attack: they take away its keys, its project or its
-/// organization.
-const SPARED: [&str; 5] = [
-    "/api/organizations/{organization_id}/",
-    "/api/organizations/{organization_id}/projects/{project_id}/",
-    "/api/organizations/{organization_id}/projects/{project_id}/reset_token/",
-    "/api/personal_api_keys/{id}/",
-    "/api/personal_api_keys/{id}/roll/",
-];
-
-/// An operation of the API's document.
-#[derive(Debug)]
-pub(super) struct Operation {
-    pub(super) method: String,
-    pub(super) path: String,
-    /// Schema of the request body; null if there is none.
-    body: Value,
-    /// Names and schemas of the query parameters.
-    pub(super) parameters: Vec<(String, Value)>,
-    /// Seconds within which the document promises a response; 0 if it promises none.
-    seconds_max: f64,
-}
 
 /// Reads the API's document.
 pub(super) async fn document(context: &AttackContext) -> Value {
@@ -61,30 +40,6 @@ pub(super) async fn document(context: &AttackContext) -> Value {
 pub(super) fn schemas_of(document: &Value) -> &Value {
     let schemas = document.pointer("/components/schemas");
     schemas.unwrap_or(&Value::Null)
-}
-
-impl Operation {
-    /// Method and path template.
-    fn name(&self) -> String {
-        format!("{} {}", self.method, self.path)
-    }
-
-    /// Returns true for an operation that would end the attack if its own organization got it.
-    pub(super) fn is_spared(&self) -> bool {
-        self.method != "GET" && SPARED.contains(&self.path.as_str())
-    }
-
-    /// Returns true if the path names an organization or a project, which have one owner.
-    fn has_owner(&self) -> bool {
-        let owned = ["{organization_id}", "{project_id}"];
-        owned.iter().any(|part| self.path.contains(part))
-    }
-
-    /// Returns true if the path names a record of an organization beside the organization.
-    fn names_record(&self) -> bool {
-        let rest = self.path.replace("{organization_id}", "");
-        self.has_owner() && rest.contains('{')
-    }
 }
 
 /// Operations of the API's document.

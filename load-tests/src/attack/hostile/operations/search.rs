@@ -4,9 +4,9 @@
 //! those with the longest responses, are kept and mutated further. One request of each operation is
 //! kept at the most, so that no single operation takes all places.
 
-use super::Operation;
 use super::mutation::mutated;
-use crate::attack::findings::lock;
+use super::operation::Operation;
+use crate::attack::lock::lock;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde::Serialize;

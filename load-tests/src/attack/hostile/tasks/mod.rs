@@ -10,6 +10,7 @@ pub(super) use table::TASKS;
 
 use super::context::AttackContext;
 use crate::attack::findings::Outcomes;
+use crate::attack::options::is_selected;
 use rand::rngs::StdRng;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -66,14 +67,9 @@ pub fn task_names() -> impl Iterator<Item = &'static str> {
     TASKS.into_iter().map(|task| task.name)
 }
 
-/// Returns true if a task was selected; nothing selects all.
-pub(in crate::attack) fn is_wanted(name: &str, only: &[String]) -> bool {
-    only.is_empty() || only.iter().any(|it| it == name)
-}
-
 /// Describes the selected tasks whose proofs are missing.
 pub(in crate::attack) fn unproved(outcomes: &Outcomes, only: &[String]) -> Vec<String> {
-    let wanted = TASKS.iter().filter(|task| is_wanted(task.name, only));
+    let wanted = TASKS.iter().filter(|task| is_selected(task.name, only));
     let mut unproved = Vec::new();
     for (task, (what, one_of)) in
         wanted.flat_map(|task| task.proofs.iter().map(move |proof| (task, proof)))
