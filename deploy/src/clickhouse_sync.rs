@@ -141,7 +141,7 @@ async fn sync_embedded(config: &Config, wanted: &Wanted) -> anyhow::Result<()> {
         if has_hash && tokens.contains(&token) {
             continue;
         }
-        let kept = access.own_token(user.team_id).hash;
+        let kept = access.own_tokens(user.team_id);
         let opened = clickhouse.open_project(&EMBEDDED_VIEWS, &token, Some(&kept));
         opened.await?;
         if !has_hash {

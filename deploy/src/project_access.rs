@@ -144,12 +144,16 @@ impl ProjectAccess {
         &self.settings.url
     }
 
-    /// Token of the program's own login for a project.
+    /// Tokens of the program's own logins for a project.
     #[must_use]
-    pub fn own_token(&self, project_id: i64) -> ProjectToken {
+    pub fn own_tokens(&self, project_id: i64) -> [ProjectToken; 2] {
+        [QUERY, EXPORT].map(|user| self.own_token(project_id, user))
+    }
+
+    fn own_token(&self, project_id: i64, user: &str) -> ProjectToken {
         ProjectToken {
             team_id: project_id,
-            hash: token_hash(&self.key.password(project_id)),
+            hash: token_hash(user, &self.key.password(project_id)),
         }
     }
 
@@ -164,7 +168,7 @@ impl ProjectAccess {
     ) -> Result<ProjectAnswer, QueryError> {
         let login = self.login(project_id);
         if self.is_embedded {
-            self.open(project_id).await?;
+            self.open(project_id, QUERY).await?;
             return self.clickhouse.query_as(&login, statement).await;
         }
         match self.clickhouse.query_as(&login, statement).await {
@@ -184,7 +188,7 @@ impl ProjectAccess {
         if !self.is_embedded || !self.has_users {
             return Ok(None);
         }
-        self.open(project_id).await?;
+        self.open(project_id, EXPORT).await?;
         Ok(Some(ProjectLogin {
             user: EXPORT.to_owned(),
             ..self.login(project_id)
@@ -202,10 +206,10 @@ impl ProjectAccess {
         }
     }
 
-    /// Opens a project to the program's own login. Asked for each statement: the engine may have
+    /// Opens a project to a login of the program's own. Asked for each statement: the engine may have
     /// been restored from a backup meanwhile, and would show no rows without a reason.
-    async fn open(&self, project_id: i64) -> Result<(), QueryError> {
-        let token = self.own_token(project_id);
+    async fn open(&self, project_id: i64, user: &str) -> Result<(), QueryError> {
+        let token = self.own_token(project_id, user);
         let clickhouse = &self.clickhouse;
         if clickhouse.has_token(&EMBEDDED_VIEWS, &token).await? {
             return Ok(());

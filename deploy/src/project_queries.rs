@@ -137,7 +137,7 @@ impl ProjectQueries for Queries {
         let password = project_password(project_id);
         NewPassword {
             password_sha256: password_hash(&password),
-            token_sha256: token_hash(&password),
+            token_sha256: token_hash(PROJECT, &password),
             password,
         }
     }

@@ -121,7 +121,7 @@ async fn rotate_project(config: &Config, catalog: &Catalog, id: i64) -> anyhow::
     let hash = password_hash(&password);
     let login = NewClickHouseLogin {
         password_sha256: hash.clone(),
-        token_sha256: token_hash(&password),
+        token_sha256: token_hash(PROJECT, &password),
     };
     let users = ClickHouseUsers::new(catalog);
     users

@@ -33,8 +33,7 @@ pub struct ProjectToken {
 
 impl ClickHouse {
     /// Lets the holder of a token see the rows of a project. With `kept`, nobody else sees them any
-    /// more but the holder of the token with that hash. Views that are missing or out of date are
-    /// made.
+    /// more but the holders of those tokens. Views that are missing or out of date are made.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses.
@@ -42,7 +41,7 @@ impl ClickHouse {
         &self,
         views: &ProjectViews<'_>,
         token: &ProjectToken,
-        kept: Option<&str>,
+        kept: Option<&[ProjectToken]>,
     ) -> Result<(), QueryError> {
         for sql in statements(views, &self.settings.database, token, kept) {
             self.execute(&sql).await?;
@@ -126,7 +125,7 @@ fn statements(
     views: &ProjectViews<'_>,
     source: &str,
     token: &ProjectToken,
-    kept: Option<&str>,
+    kept: Option<&[ProjectToken]>,
 ) -> Vec<String> {
     let (database, source, tokens) = (
         quoted_name(views.database),
@@ -142,10 +141,12 @@ fn statements(
         ),
     ];
     if let Some(kept) = kept {
+        let kept = kept.iter().map(|token| quoted_text(&token.hash));
+        let hashes: Vec<String> = std::iter::once(hash.clone()).chain(kept).collect();
         statements.push(format!(
-            "ALTER TABLE {tokens} DELETE WHERE team_id = {project_id} AND hash NOT IN ({hash}, {kept}) \
+            "ALTER TABLE {tokens} DELETE WHERE team_id = {project_id} AND hash NOT IN ({}) \
              SETTINGS mutations_sync = 1",
-            kept = quoted_text(kept),
+            hashes.join(", "),
         ));
     }
     for view in views.views {
@@ -176,17 +177,19 @@ mod tests {
             views: &["events", "persons"],
             definer: "project_views",
         };
-        let token = ProjectToken {
+        let token = |hash: &str| ProjectToken {
             team_id: 7,
-            hash: "AB".to_owned(),
+            hash: hash.to_owned(),
         };
-        let statements = statements(&views, "millrace", &token, Some("CD"));
+        let kept = [token("CD"), token("EF")];
+        let statements = statements(&views, "millrace", &token("AB"), Some(&kept));
         let at = |part: &str| {
             let found = statements.iter().position(|sql| sql.contains(part));
             found.unwrap_or_else(|| panic!("{part}: {statements:?}"))
         };
         assert!(
-            at("DELETE WHERE team_id = 7 AND hash NOT IN ('AB', 'CD')") < at("SELECT 'AB', 7"),
+            at("DELETE WHERE team_id = 7 AND hash NOT IN ('AB', 'CD', 'EF')")
+                < at("SELECT 'AB', 7"),
             "{statements:?}"
         );
         assert!(

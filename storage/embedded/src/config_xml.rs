@@ -43,6 +43,7 @@ pub(crate) fn config_xml(options: &EngineOptions, addresses: &Addresses, users: 
          <users_config>{users}</users_config><timezone>UTC</timezone>\
          <access_control_improvements><table_engines_require_grant>1</table_engines_require_grant>\
          <users_without_row_policies_can_read_rows>1</users_without_row_policies_can_read_rows>\
+         <settings_constraints_replace_previous>1</settings_constraints_replace_previous>\
          </access_control_improvements>\
          <backups><allowed_path>{backups}</allowed_path></backups>\
          <max_connections>{CONNECTIONS_MAX}</max_connections>\

@@ -2,8 +2,8 @@
 //!
 //! The engine reads its own users once, at its start. It asks here for each connection and for
 //! each HTTP request of the users that may change, so a new or removed password holds at once. The
-//! response for the user of a project has the settings of its session: the token, and `readonly`,
-//! without which it could set another token.
+//! response for the user of a project has the token as a setting. Its profile is `readonly`, which
+//! holds in sessions, too: those do not get the settings of a login.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -115,12 +115,8 @@ fn respond(headers: &HeaderMap, users: &CachedUsers) -> Response<Full<Bytes>> {
     let (status, body) = match login {
         None => (StatusCode::FORBIDDEN, String::new()),
         Some(Login::User) => (StatusCode::OK, String::new()),
-        Some(Login::Project { token }) => {
-            let settings = json!({"settings": {TOKEN_SETTING: token, "readonly": "1"}});
-            (StatusCode::OK, settings.to_string())
-        }
-        // Its statements are the program's, which makes them read-only itself, with settings.
-        Some(Login::Export { token }) => {
+        // The statements of exports are the program's, which makes them read-only itself.
+        Some(Login::Project { token } | Login::Export { token }) => {
             let settings = json!({"settings": {TOKEN_SETTING: token}});
             (StatusCode::OK, settings.to_string())
         }
@@ -215,7 +211,7 @@ mod tests {
         let (code, body) = status(&users, &basic("project", &project));
         assert_eq!(code, 200);
         assert!(
-            body.contains(TOKEN_SETTING) && body.contains("readonly"),
+            body.contains(TOKEN_SETTING) && !body.contains("readonly"),
             "{body}"
         );
         let query = QueryKey::of("own").password(7);

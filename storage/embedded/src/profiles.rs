@@ -1,6 +1,8 @@
 //! Settings profiles of the engine's users: defaults as a server has them, limits, and settings
 //! that nobody may change.
 
+use crate::names::TOKEN_SETTING;
+
 /// Settings that no statement may change. Their values would be languages other than SQL, SQL in a
 /// string, paths to read or to write, addresses, or disks elsewhere.
 const CONSTANT: [&str; 19] = [
@@ -62,6 +64,8 @@ pub(crate) fn profiles(memory_bytes_max: u64) -> String {
         "max_execution_time",
     ]
     .map(|name| format!("<{name}><const/></{name}>"));
+    // The settings of a login are set as those of a statement are: `readonly` would refuse them.
+    let token = format!("<{TOKEN_SETTING}><changeable_in_readonly/></{TOKEN_SETTING}>");
     let query_limits = format!(
         "<max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user>\
          <max_memory_usage>{}</max_memory_usage>\
@@ -85,8 +89,10 @@ pub(crate) fn profiles(memory_bytes_max: u64) -> String {
          <admin><profile>default</profile>\
          <max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user></admin>\
          <reader><profile>default</profile><readonly>1</readonly>{limits}</reader>\
-         <project><profile>default</profile>{limits}<constraints>{fixed}</constraints></project>\
-         <query><profile>default</profile>{query_limits}</query>",
+         <project><profile>default</profile><readonly>1</readonly>{limits}\
+         <constraints>{fixed}{token}</constraints></project>\
+         <query><profile>default</profile><readonly>1</readonly>{query_limits}\
+         <constraints>{token}</constraints></query>",
         constant = constant.concat(),
         fixed = fixed.concat(),
     )
@@ -103,7 +109,9 @@ mod tests {
         assert_eq!(text.matches(&memory).count(), 2, "{text}");
         let fixed = "<max_memory_usage><const/></max_memory_usage>";
         assert_eq!(text.matches(fixed).count(), 1, "{text}");
-        assert_eq!(text.matches("<readonly>1</readonly>").count(), 1, "{text}");
+        assert_eq!(text.matches("<readonly>1</readonly>").count(), 3, "{text}");
+        let token = "<query_cache_tag><changeable_in_readonly/></query_cache_tag>";
+        assert_eq!(text.matches(token).count(), 2, "{text}");
         let quarter = format!("<max_memory_usage>{}</max_memory_usage>", 1 << 28);
         assert_eq!(text.matches(&quarter).count(), 1, "{text}");
     }

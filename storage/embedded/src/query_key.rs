@@ -3,8 +3,8 @@
 //! They are computed from the password of the server's own user, which the engine and each process
 //! that uses it know: so no process has to ask another one for a password, none is stored, and a
 //! restart of either changes nothing. Whoever has the own user's password may read all rows anyway.
-//! The rows of a project are visible by the token that belongs to such a password, as by that of
-//! the password of the project's own user.
+//! The rows of a project are visible to this user by the token that belongs to such a password, as
+//! they are to the project's own user by the token of that one's password.
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -21,7 +21,8 @@ impl QueryKey {
     /// Key of the engine whose own user has this password.
     #[must_use]
     pub fn of(own_password: &str) -> Self {
-        let text = format!("millrace key of project_query:{own_password}");
+        // Counts up where the tokens of before must be void.
+        let text = format!("millrace key 2 of project_query:{own_password}");
         Self(Sha256::digest(text.as_bytes()).into())
     }
 

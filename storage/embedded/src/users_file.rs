@@ -5,8 +5,9 @@
 //! nothing around it. Passwords are random and long, so that a plain SHA-256 of one tells nothing.
 //!
 //! The password of a project's user begins with the project's id, and a *token* is computed from
-//! it. The login server hands the token to the engine, whose row filters look its hash up in the
-//! table of tokens.
+//! it. The login server hands the token to the engine, whose row filters look the hash of the
+//! engine's user and the token up in the table of tokens. A statement can print its own token, so
+//! one is of no use to another user of the engine.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -94,10 +95,12 @@ pub fn password_hash(password: &str) -> String {
     hex(&Sha256::digest(password.as_bytes()))
 }
 
-/// Hash under which the table of tokens holds the project of a password.
+/// Hash under which the table of tokens holds the project of a password, by which one logs in as
+/// this user of the engine.
 #[must_use]
-pub fn token_hash(password: &str) -> String {
-    hex(&Sha256::digest(token_of(password).as_bytes())).to_ascii_uppercase()
+pub fn token_hash(user: &str, password: &str) -> String {
+    let text = format!("{user}:{}", token_of(password));
+    hex(&Sha256::digest(text.as_bytes())).to_ascii_uppercase()
 }
 
 /// Token that belongs to a password.

@@ -135,8 +135,8 @@ fn reader() -> String {
 
 /// User of all projects, or the one who runs the API's statements for them. The filter of each view
 /// lets the rows pass whose project is in the table of tokens, and the filter of that table the one
-/// row whose hash is that of the token. The login server knows the token from the password, and
-/// nobody can make one up.
+/// row whose hash is that of the user and the token. The login server knows the token from the
+/// password, and nobody can make one up.
 fn project(name: &str, profile: &str, quota: &str) -> String {
     // Each by its name: another view would have no filter.
     let mut grants =
@@ -183,11 +183,14 @@ fn row_filters() -> String {
     filters.concat()
 }
 
-/// Filter of the table of tokens. The settings of a login do not reach a session, which would see
-/// no rows without a reason.
+/// Filter of the table of tokens. Statements can print their token, so the hash is of the user who
+/// logged in, too: a client of the native protocol chooses what `currentUser()` is, and not this.
+/// In a view it is still the user who logged in. The settings of a login do not reach a session,
+/// which would see no rows without a reason.
 fn token_filter() -> String {
     format!(
-        "<{PROJECT_TOKENS}><filter>hash = hex(SHA256(getSetting('{TOKEN_SETTING}'))) AND NOT \
+        "<{PROJECT_TOKENS}><filter>hash = hex(SHA256(concat(authenticatedUser(), ':', \
+         getSetting('{TOKEN_SETTING}')))) AND NOT \
          throwIf(getSetting('{TOKEN_SETTING}') = '', 'the user of a project has no sessions: send no \
          session_id')</filter></{PROJECT_TOKENS}>"
     )

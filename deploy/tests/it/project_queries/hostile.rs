@@ -105,7 +105,7 @@ const ALWAYS_REFUSED: &[&str] = &[
     "SYSTEM SHUTDOWN",
     "SYSTEM STOP LISTEN HTTP",
     "SET readonly = 0",
-    "SET query_cache_tag = 'x'",
+    "SET max_threads = 9",
     "USE millrace",
     "GRANT SELECT ON *.* TO project_query",
     "CREATE USER x",

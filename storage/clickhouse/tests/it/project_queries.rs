@@ -39,10 +39,19 @@ async fn database(engine: &TestEngine) -> Database {
 
 /// Opens a project to the program's own user, and returns its login.
 async fn login(database: &Database, engine: &TestEngine, project_id: i64) -> ProjectLogin {
+    login_as(QUERY, database, engine, project_id).await
+}
+
+async fn login_as(
+    user: &str,
+    database: &Database,
+    engine: &TestEngine,
+    project_id: i64,
+) -> ProjectLogin {
     let password = QueryKey::of(&engine.password).password(project_id);
     let token = ProjectToken {
         team_id: project_id,
-        hash: token_hash(&password),
+        hash: token_hash(user, &password),
     };
     let clickhouse = &database.clickhouse;
     for _ in 0..2 {
@@ -53,7 +62,7 @@ async fn login(database: &Database, engine: &TestEngine, project_id: i64) -> Pro
         assert!(clickhouse.has_token(&views(), &token).await.unwrap());
     }
     ProjectLogin {
-        user: QUERY.to_owned(),
+        user: user.to_owned(),
         password,
         database: PROJECT_DATABASE,
     }
@@ -182,10 +191,7 @@ async fn a_statement_whose_answer_is_dropped_ends() {
 async fn the_user_of_exports_reads_the_tables_and_the_rows_of_its_project() {
     let engine = TestEngine::start();
     let database = database(&engine).await;
-    let login = ProjectLogin {
-        user: EXPORT.to_owned(),
-        ..login(&database, &engine, 1).await
-    };
+    let login = login_as(EXPORT, &database, &engine, 1).await;
     for sql in [
         "SELECT DISTINCT event FROM millrace.events PREWHERE 1",
         "SELECT DISTINCT event FROM millrace.events WHERE throwIf(team_id = 2) = 0",

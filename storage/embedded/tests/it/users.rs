@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use millrace_embedded::testing::{PASSWORD, TestEngine};
-use millrace_embedded::{PROJECT_VIEWS, UsersFile, VIEWS, project_user, token_hash};
+use millrace_embedded::{
+    PROJECT, PROJECT_VIEWS, QUERY, QueryKey, UsersFile, VIEWS, project_user, token_hash,
+};
 
 use crate::client::{curl, post, query};
 
@@ -64,10 +66,20 @@ fn change_users<T>(engine: &TestEngine, change: impl FnOnce(&mut UsersFile) -> T
 /// Makes a project's user and returns an engine that is used as it.
 fn project(engine: &TestEngine, id: i64) -> TestEngine {
     let password = change_users(engine, |users| users.rotate(&project_user(id)));
-    let hash = token_hash(&password);
+    open(engine, id, PROJECT, &password)
+}
+
+/// Returns an engine that is used as the program's user for a project.
+fn project_query(engine: &TestEngine, id: i64) -> TestEngine {
+    let password = QueryKey::of(&engine.password).password(id);
+    open(engine, id, QUERY, &password)
+}
+
+fn open(engine: &TestEngine, id: i64, user: &str, password: &str) -> TestEngine {
+    let hash = token_hash(user, password);
     let sql = format!("INSERT INTO project.tokens VALUES ('{hash}', {id})");
     query(engine, &sql);
-    engine.by("project", &password)
+    engine.by(user, password)
 }
 
 /// Statements that read local files, which nobody may.
@@ -274,6 +286,50 @@ fn a_project_never_sees_another_ones_rows() {
         "{}",
         response.text()
     );
+}
+
+/// Any member of a project can print the token of `project_query`, which no rotation changes.
+#[test]
+fn a_token_is_of_no_use_to_another_user_of_the_engine() {
+    let first = project(engine(), 8);
+    let second = project_query(engine(), 2);
+    let count = "SELECT count() FROM project.events";
+    assert_eq!(query(&second, count), "1\n");
+    let token = query(&second, "SELECT getSetting('query_cache_tag')");
+    let token = ("query_cache_tag", token.trim());
+    let oracle = "SELECT count() FROM project.events WHERE throwIf(team_id = 2) = 0";
+    for parameters in [vec![token], vec![token, ("session_id", "token")]] {
+        for sql in [count, oracle] {
+            let response = post(&first, &parameters, sql.as_bytes());
+            assert_eq!(
+                (response.status, response.text().as_str()),
+                (200, "0\n"),
+                "{parameters:?}: {sql}"
+            );
+        }
+    }
+}
+
+#[test]
+fn users_of_projects_only_read_in_sessions_too() {
+    let session = ("session_id", "only-read");
+    for user in [project(engine(), 9), project_query(engine(), 9)] {
+        for more in [
+            ("max_threads", "3000"),
+            ("use_query_cache", "1"),
+            ("log_comment", "x"),
+            ("replace_running_query", "1"),
+            ("readonly", "0"),
+        ] {
+            for parameters in [vec![more], vec![more, session]] {
+                let response = post(&user, &parameters, b"SELECT 1");
+                let code = response.header("x-clickhouse-exception-code");
+                assert_eq!(code, "164", "{}: {parameters:?}", user.user);
+            }
+        }
+        let set = post(&user, &[session], b"SET max_threads = 3000");
+        assert_eq!(set.header("x-clickhouse-exception-code"), "164");
+    }
 }
 
 /// Statements that fail where a condition is evaluated on a row of the other project.
