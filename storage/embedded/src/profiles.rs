@@ -36,28 +36,36 @@ const INSERT_BLOCK_BYTES: u64 = 1 << 30;
 const INSERT_BLOCK_ROWS: u64 = 1_048_576;
 /// Statements at once of each user but the server's own, so that these leave room for that one.
 const STATEMENTS_MAX: u32 = 32;
+/// Sixteenths of the memory for all statements of each user but the server's own and `admin`: of
+/// four users, so that inserts keep a quarter.
+const USER_SIXTEENTHS: u64 = 3;
 /// Longest statement of somebody who only reads.
 const READ_SECONDS_MAX: u32 = 300;
 /// Rows of the result of a statement of the API.
 const RESULT_ROWS_MAX: u64 = 1_000_000;
 /// Bytes of such a result, as the engine holds it in memory.
 const RESULT_BYTES_MAX: u64 = 1 << 30;
-/// Threads of a statement of the API.
+/// Threads of a statement of a project.
 const QUERY_THREADS_MAX: u32 = 2;
 /// What readers, and what all projects together, may take in an hour: statements, rows read, and
 /// seconds.
 pub(crate) const HOUR_QUOTA: &str = "<interval><duration>3600</duration><queries>100000</queries>\
     <read_rows>1000000000000</read_rows><execution_time>36000</execution_time></interval>";
 
-/// Writes the profiles. Whoever only reads gets half of the memory at most.
+/// Writes the profiles. Whoever only reads has a share of the memory, for all of its statements
+/// together.
 pub(crate) fn profiles(memory_bytes_max: u64) -> String {
     let constant = CONSTANT.map(|name| format!("<{name}><const/></{name}>"));
-    let memory = memory_bytes_max / 2;
+    let memory = memory_bytes_max / 16 * USER_SIXTEENTHS;
+    let of_user = format!("<max_memory_usage_for_user>{memory}</max_memory_usage_for_user>");
     let limits = format!(
         "<max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user>\
-         <max_memory_usage>{memory}</max_memory_usage>\
+         <max_memory_usage>{memory}</max_memory_usage>{of_user}\
          <max_execution_time>{READ_SECONDS_MAX}</max_execution_time>"
     );
+    let shared = format!("<max_threads>{QUERY_THREADS_MAX}</max_threads><priority>10</priority>");
+    // The program sets the memory of each statement of exports itself.
+    let fixed_of_user = "<max_memory_usage_for_user><const/></max_memory_usage_for_user>";
     let fixed = [
         "max_concurrent_queries_for_user",
         "max_memory_usage",
@@ -66,15 +74,10 @@ pub(crate) fn profiles(memory_bytes_max: u64) -> String {
     .map(|name| format!("<{name}><const/></{name}>"));
     // The settings of a login are set as those of a statement are: `readonly` would refuse them.
     let token = format!("<{TOKEN_SETTING}><changeable_in_readonly/></{TOKEN_SETTING}>");
-    let query_limits = format!(
-        "<max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user>\
-         <max_memory_usage>{}</max_memory_usage>\
-         <max_execution_time>{READ_SECONDS_MAX}</max_execution_time>\
-         <max_result_rows>{RESULT_ROWS_MAX}</max_result_rows>\
+    let of_result = format!(
+        "<max_result_rows>{RESULT_ROWS_MAX}</max_result_rows>\
          <max_result_bytes>{RESULT_BYTES_MAX}</max_result_bytes>\
-         <result_overflow_mode>throw</result_overflow_mode>\
-         <max_threads>{QUERY_THREADS_MAX}</max_threads><priority>10</priority>",
-        memory_bytes_max / 4,
+         <result_overflow_mode>throw</result_overflow_mode>"
     );
     // As a server has them; the library's own defaults are those of a command-line tool.
     format!(
@@ -89,10 +92,12 @@ pub(crate) fn profiles(memory_bytes_max: u64) -> String {
          <admin><profile>default</profile>\
          <max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user></admin>\
          <reader><profile>default</profile><readonly>1</readonly>{limits}</reader>\
-         <project><profile>default</profile><readonly>1</readonly>{limits}\
-         <constraints>{fixed}{token}</constraints></project>\
-         <query><profile>default</profile><readonly>1</readonly>{query_limits}\
-         <constraints>{token}</constraints></query>",
+         <project><profile>default</profile><readonly>1</readonly>{limits}{shared}\
+         <constraints>{fixed}{fixed_of_user}{token}</constraints></project>\
+         <query><profile>default</profile><readonly>1</readonly>{limits}{shared}{of_result}\
+         <constraints>{fixed}{fixed_of_user}{token}</constraints></query>\
+         <export><profile>default</profile>{of_user}\
+         <constraints>{fixed_of_user}</constraints></export>",
         constant = constant.concat(),
         fixed = fixed.concat(),
     )
@@ -103,17 +108,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_get_half_of_the_memory_and_projects_cannot_raise_it() {
+    fn users_leave_a_quarter_of_the_memory_to_inserts_and_cannot_raise_theirs() {
         let text = profiles(1 << 30);
-        let memory = format!("<max_memory_usage>{}</max_memory_usage>", 1 << 29);
-        assert_eq!(text.matches(&memory).count(), 2, "{text}");
-        let fixed = "<max_memory_usage><const/></max_memory_usage>";
-        assert_eq!(text.matches(fixed).count(), 1, "{text}");
+        let share = 192 << 20;
+        let memory = format!("<max_memory_usage>{share}</max_memory_usage>");
+        assert_eq!(text.matches(&memory).count(), 3, "{text}");
+        let of_user = format!("<max_memory_usage_for_user>{share}</max_memory_usage_for_user>");
+        assert_eq!(text.matches(&of_user).count(), 4, "{text}");
+        let fixed = "<max_memory_usage_for_user><const/></max_memory_usage_for_user>";
+        assert_eq!(text.matches(fixed).count(), 3, "{text}");
         assert_eq!(text.matches("<readonly>1</readonly>").count(), 3, "{text}");
         let token = "<query_cache_tag><changeable_in_readonly/></query_cache_tag>";
         assert_eq!(text.matches(token).count(), 2, "{text}");
-        let quarter = format!("<max_memory_usage>{}</max_memory_usage>", 1 << 28);
-        assert_eq!(text.matches(&quarter).count(), 1, "{text}");
     }
 
     #[test]

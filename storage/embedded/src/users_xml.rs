@@ -57,8 +57,8 @@ pub(crate) fn users_xml(options: &EngineOptions) -> String {
         users += &project(PROJECT, "project", "projects");
         users += &project(QUERY, "query", "queries");
         // An address of documentation, which is nobody's; the login server refuses the name, too.
-        users += &table_reader(VIEWS, "192.0.2.1");
-        users += &table_reader(EXPORT, "::/0");
+        users += &table_reader(VIEWS, "192.0.2.1", "default");
+        users += &table_reader(EXPORT, "::/0", "export");
     }
     format!(
         "<clickhouse><profiles>{}</profiles><users>{users}</users><quotas><default/>\
@@ -161,14 +161,14 @@ fn project(name: &str, profile: &str, quota: &str) -> String {
 /// evaluated together with it, and an error of one tells of a row that the filter drops. The filter
 /// of a table is evaluated before all else. The settings of a statement, and with them the token,
 /// are those of whoever reads the view.
-fn table_reader(name: &str, network: &str) -> String {
+fn table_reader(name: &str, network: &str, profile: &str) -> String {
     let mut grants = format!("<query>GRANT SELECT ON {PROJECT_DATABASE}.{PROJECT_TOKENS}</query>");
     for table in PROJECT_VIEWS {
         let _ = write!(grants, "<query>GRANT SELECT ON {SOURCE}.{table}</query>");
     }
     format!(
         "<{name}><http_authentication><server>{LOGIN_SERVER}</server><scheme>basic</scheme>\
-         </http_authentication><networks><ip>{network}</ip></networks><profile>default</profile>\
+         </http_authentication><networks><ip>{network}</ip></networks><profile>{profile}</profile>\
          <quota>default</quota><grants>{grants}</grants><databases><{SOURCE}>{}</{SOURCE}>\
          <{PROJECT_DATABASE}>{}</{PROJECT_DATABASE}></databases></{name}>",
         row_filters(),

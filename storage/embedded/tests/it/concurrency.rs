@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millrace_embedded::testing::{TestEngine, shared};
+use millrace_embedded::testing::{PASSWORD, TestEngine, shared};
 
-use crate::client::{post, query};
+use crate::client::{Response, post, query};
 
 #[test]
 fn statements_run_side_by_side_and_queries_can_be_stopped_by_their_ids() {
@@ -107,6 +107,37 @@ fn a_query_that_needs_too_much_memory_fails_alone() {
         response.text()
     );
     assert_eq!(query(&engine, "SELECT 1"), "1\n");
+}
+
+#[test]
+fn statements_of_a_reader_leave_memory_to_inserts() {
+    const STATEMENTS: usize = 8;
+    let engine = TestEngine::start_with_memory(1 << 30);
+    query(
+        &engine,
+        "CREATE TABLE inserted (a UInt64, s String) ENGINE = MergeTree ORDER BY a",
+    );
+    let reader = engine.by("reader", PASSWORD);
+    // Each holds a set of 128 MiB for three seconds.
+    let sql =
+        b"SELECT 1 FROM numbers(1) WHERE number NOT IN (SELECT number + 5 FROM numbers(6000000)) \
+        AND sleep(2.9) = 0";
+    let codes: Vec<String> = thread::scope(|scope| {
+        let jobs: Vec<_> = (0..STATEMENTS)
+            .map(|_| scope.spawn(|| post(&reader, &[], sql)))
+            .collect();
+        while !jobs.iter().all(thread::ScopedJoinHandle::is_finished) {
+            query(
+                &engine,
+                "INSERT INTO inserted SELECT number, repeat('x', 200) FROM numbers(300000)",
+            );
+        }
+        let code = |response: Response| response.header("x-clickhouse-exception-code").to_owned();
+        jobs.into_iter()
+            .map(|job| code(job.join().unwrap()))
+            .collect()
+    });
+    assert!(codes.iter().any(|code| code == "241"), "{codes:?}");
 }
 
 /// Command of a client whose query never ends.
