@@ -15,6 +15,9 @@ const STATEMENTS_MAX: u32 = 160;
 /// Time that an idle connection is kept, seconds: longer than clients keep theirs, so that they
 /// close it and no request meets its end.
 const KEEP_ALIVE_SECONDS: u32 = 120;
+/// Bytes of answers that wait for the end of their statement, and of all else that statements write
+/// to the disk beside tables.
+const TEMPORARY_BYTES_MAX: u64 = 1 << 30;
 /// Time to check a password, milliseconds.
 const LOGIN_MS_MAX: u32 = 5000;
 
@@ -50,6 +53,7 @@ pub(crate) fn config_xml(options: &EngineOptions, addresses: &Addresses, users: 
          <max_concurrent_queries>{STATEMENTS_MAX}</max_concurrent_queries>\
          <keep_alive_timeout>{KEEP_ALIVE_SECONDS}</keep_alive_timeout>\
          <max_server_memory_usage>{memory}</max_server_memory_usage>\
+         <max_temporary_data_on_disk_size>{TEMPORARY_BYTES_MAX}</max_temporary_data_on_disk_size>\
          <mark_cache_size>{sixteenth}</mark_cache_size>\
          <primary_index_cache_size>{sixteenth}</primary_index_cache_size>\
          <index_mark_cache_size>{small}</index_mark_cache_size>\
@@ -105,6 +109,7 @@ mod tests {
             "<users_config>/proc/self/fd/9</users_config>",
             "<allowed_path>/a&amp;b&lt;c</allowed_path>",
             "<max_server_memory_usage>1073741824</max_server_memory_usage>",
+            "<max_temporary_data_on_disk_size>1073741824</max_temporary_data_on_disk_size>",
         ];
         for part in parts {
             assert!(text.contains(part), "{part}: {text}");
