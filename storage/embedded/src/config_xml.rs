@@ -18,6 +18,13 @@ const KEEP_ALIVE_SECONDS: u32 = 120;
 /// Bytes of answers that wait for the end of their statement, and of all else that statements write
 /// to the disk beside tables.
 const TEMPORARY_BYTES_MAX: u64 = 1 << 30;
+/// Refuses what a browser sends for a page of another site. It says so to https and to loopback
+/// only, and programs never do.
+const OTHER_SITES: &str = "<http_handlers><rule><headers>\
+    <Sec-Fetch-Site>regex:(cross-site|same-site)</Sec-Fetch-Site></headers><handler>\
+    <type>static</type><status>403</status>\
+    <response_content>refused: a page of another site asked\n</response_content></handler></rule>\
+    <defaults/></http_handlers>";
 /// Time to check a password, milliseconds.
 const LOGIN_MS_MAX: u32 = 5000;
 
@@ -60,7 +67,8 @@ pub(crate) fn config_xml(options: &EngineOptions, addresses: &Addresses, users: 
          <uncompressed_cache_size>0</uncompressed_cache_size>\
          <index_uncompressed_cache_size>0</index_uncompressed_cache_size>\
          <query_condition_cache_size>{small}</query_condition_cache_size>\
-         <compiled_expression_cache_size>{small}</compiled_expression_cache_size>{login}{shards}</clickhouse>",
+         <compiled_expression_cache_size>{small}</compiled_expression_cache_size>{login}{shards}\
+         {OTHER_SITES}</clickhouse>",
         host = addresses.http.ip(),
         port = addresses.http.port(),
         backups = escaped(&options.backup_dir),

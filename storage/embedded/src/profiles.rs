@@ -4,8 +4,9 @@
 use crate::names::TOKEN_SETTING;
 
 /// Settings that no statement may change. Their values would be languages other than SQL, SQL in a
-/// string, paths to read or to write, addresses, or disks elsewhere.
-const CONSTANT: [&str; 19] = [
+/// string, paths to read or to write, addresses, disks elsewhere, or headers by which an answer is a
+/// page or another site may read it.
+const CONSTANT: [&str; 21] = [
     "dialect",
     "additional_table_filters",
     "additional_result_filter",
@@ -25,6 +26,8 @@ const CONSTANT: [&str; 19] = [
     "dynamic_disk_allow_from_zk",
     "merge_tree_disk",
     "merge_tree_storage_policy",
+    "http_response_headers",
+    "add_http_cors_header",
 ];
 
 /// Bytes up to which blocks of one INSERT are joined, so that an insert of up to 1 000 000 rows and

@@ -369,6 +369,39 @@ fn nobody_logs_in_as_the_definer_of_the_views() {
     }
 }
 
+/// What a link or a form of another site could do with a login that a browser saved.
+#[test]
+fn other_sites_get_no_answer_and_no_page_is_made() {
+    let engine = engine();
+    let header = format!("X-ClickHouse-Key: {}", engine.password);
+    let user = format!("X-ClickHouse-User: {}", engine.user);
+    let login = ["-H", header.as_str(), "-H", user.as_str()];
+    for (site, expected) in [
+        ("cross-site", 403),
+        ("same-site", 403),
+        ("same-origin", 200),
+        ("none", 200),
+    ] {
+        let site = format!("Sec-Fetch-Site: {site}");
+        let select = [("query", "SELECT 1")];
+        for method in [&["-X", "GET"][..], &["-X", "POST"]] {
+            let arguments = [&login[..], &["-H", &site], method].concat();
+            let response = curl(engine, &select, &arguments, b"");
+            let text = response.text();
+            assert_eq!(response.status, expected, "{site} {method:?}: {text}");
+        }
+    }
+    for setting in [
+        ("http_response_headers", "{'Content-Type':'text/html'}"),
+        ("add_http_cors_header", "1"),
+    ] {
+        let parameters = [setting, ("query", "SELECT '<script>' FORMAT RawBLOB")];
+        let response = curl(engine, &parameters, &login, b"");
+        let code = response.header("x-clickhouse-exception-code");
+        assert_eq!(code, "452", "{setting:?}: {}", response.text());
+    }
+}
+
 #[test]
 fn a_changed_or_removed_password_holds_at_once() {
     let engine = engine();
