@@ -144,7 +144,7 @@ pub enum QueryFailure {
     FormatNamed,
     /// A query with this id runs already.
     IdInUse,
-    /// The projects have used up their quota of this hour.
+    /// The queries of this hour have used up their quota.
     QuotaExceeded,
     /// ClickHouse runs as many queries as it may.
     Busy,

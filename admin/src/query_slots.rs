@@ -1,13 +1,15 @@
-//! Concurrency limit of queries in ClickHouse: a few for each organization, more in all.
+//! Concurrency limit of queries in ClickHouse: a few for each organization, more in all. And each
+//! organization has a share of each hour, so that none takes the others' part.
 //!
 //! A query holds its slot until the last byte of its answer is sent. The engine has a limit of its
 //! own for the queries of all processes.
 
 use crate::response::keyed::KeyedSemaphores;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 /// Most queries at a time.
@@ -17,11 +19,18 @@ pub(crate) const ORGANIZATION_MAX: usize = 4;
 /// Longest wait for a slot.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// Time that all queries of an organization may take in an hour, in each process: half of what its
+/// slots could.
+const ORGANIZATION_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
+/// Time after which an organization may take as much again.
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// Slots of queries. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct QuerySlots {
     all: Arc<Semaphore>,
     organizations: Arc<KeyedSemaphores<Uuid>>,
+    hours: Arc<Hours>,
 }
 
 /// Permit for one query, held until it is dropped.
@@ -29,6 +38,28 @@ pub(crate) struct QuerySlots {
 pub(crate) struct QueryPermit {
     _all: OwnedSemaphorePermit,
     _organization: OwnedSemaphorePermit,
+    organization_id: Uuid,
+    begun: Instant,
+    hours: Arc<Hours>,
+}
+
+/// Reason that a query has no slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoSlot {
+    /// As many queries run as may.
+    Full,
+    /// The organization's queries of this hour have taken all of their time.
+    HourUsedUp,
+}
+
+/// Time that the queries of each organization have taken in its present hour.
+#[derive(Debug, Default)]
+struct Hours(Mutex<HashMap<Uuid, Hour>>);
+
+#[derive(Debug)]
+struct Hour {
+    begun: Instant,
+    taken: Duration,
 }
 
 impl Default for QuerySlots {
@@ -36,13 +67,17 @@ impl Default for QuerySlots {
         Self {
             all: Arc::new(Semaphore::new(ALL_MAX)),
             organizations: Arc::new(KeyedSemaphores::new(ORGANIZATION_MAX)),
+            hours: Arc::default(),
         }
     }
 }
 
 impl QuerySlots {
-    /// Waits a while for a slot of an organization; `None` if as many queries run as may.
-    pub(crate) async fn acquire(&self, organization_id: Uuid) -> Option<QueryPermit> {
+    /// Waits a while for a slot of an organization.
+    pub(crate) async fn acquire(&self, organization_id: Uuid) -> Result<QueryPermit, NoSlot> {
+        if self.hours.is_used_up(organization_id) {
+            return Err(NoSlot::HourUsedUp);
+        }
         let acquired = async {
             // The organization's own first: a query that waits for another of the same is not in
             // the queue of all.
@@ -52,9 +87,42 @@ impl QuerySlots {
             Some(QueryPermit {
                 _all: all,
                 _organization: organization,
+                organization_id,
+                begun: Instant::now(),
+                hours: Arc::clone(&self.hours),
             })
         };
-        timeout(WAIT_MAX, acquired).await.ok().flatten()
+        let acquired = timeout(WAIT_MAX, acquired).await.ok().flatten();
+        acquired.ok_or(NoSlot::Full)
+    }
+}
+
+// === impl QueryPermit ===
+
+impl Drop for QueryPermit {
+    fn drop(&mut self) {
+        self.hours.add(self.organization_id, self.begun.elapsed());
+    }
+}
+
+// === impl Hours ===
+
+impl Hours {
+    fn is_used_up(&self, organization_id: Uuid) -> bool {
+        let hours = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let hour = hours.get(&organization_id);
+        hour.is_some_and(|hour| hour.begun.elapsed() < HOUR && hour.taken >= ORGANIZATION_TIME_MAX)
+    }
+
+    fn add(&self, organization_id: Uuid, taken: Duration) {
+        let mut hours = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those of organizations that no longer ask go, too.
+        hours.retain(|_, hour| hour.begun.elapsed() < HOUR);
+        let hour = hours.entry(organization_id).or_insert_with(|| Hour {
+            begun: Instant::now(),
+            taken: Duration::ZERO,
+        });
+        hour.taken = hour.taken.saturating_add(taken);
     }
 }
 
@@ -70,11 +138,32 @@ mod tests {
         for _ in 0..ORGANIZATION_MAX {
             held.push(slots.acquire(organization(1)).await.unwrap());
         }
-        assert!(slots.acquire(organization(1)).await.is_none());
+        assert_eq!(
+            slots.acquire(organization(1)).await.unwrap_err(),
+            NoSlot::Full
+        );
         held.push(slots.acquire(organization(2)).await.unwrap());
         held.pop();
         held.pop();
         slots.acquire(organization(1)).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_organization_that_used_up_its_hour_waits_and_others_do_not() {
+        let slots = QuerySlots::default();
+        let (first, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        for _ in 0..6 {
+            let mut held = Vec::new();
+            for _ in 0..ORGANIZATION_MAX {
+                held.push(slots.acquire(first).await.unwrap());
+            }
+            tokio::time::advance(Duration::from_secs(300)).await;
+        }
+        let refused = slots.acquire(first).await.unwrap_err();
+        assert_eq!(refused, NoSlot::HourUsedUp);
+        slots.acquire(other).await.unwrap();
+        tokio::time::advance(HOUR).await;
+        slots.acquire(first).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
@@ -86,7 +175,7 @@ mod tests {
             held.push(slots.acquire(organization).await.unwrap());
         }
         let other = Uuid::from_u128(99);
-        assert!(slots.acquire(other).await.is_none());
+        assert_eq!(slots.acquire(other).await.unwrap_err(), NoSlot::Full);
         held.clear();
         slots.acquire(other).await.unwrap();
     }

@@ -50,9 +50,10 @@ const RESULT_ROWS_MAX: u64 = 1_000_000;
 const RESULT_BYTES_MAX: u64 = 1 << 30;
 /// Threads of a statement of a project.
 const QUERY_THREADS_MAX: u32 = 2;
-/// What readers, and what all projects together, may take in an hour: statements, rows read, and
-/// seconds.
-pub(crate) const HOUR_QUOTA: &str = "<interval><duration>3600</duration><queries>100000</queries>\
+/// What readers, and what users of projects, may take in an hour from one address: statements, rows
+/// read, and seconds. Of one for all of them the first would leave nothing to the others. The API
+/// counts for each organization itself.
+pub(crate) const HOUR_QUOTA: &str = "<keyed_by_ip/><interval><duration>3600</duration><queries>100000</queries>\
     <read_rows>1000000000000</read_rows><execution_time>36000</execution_time></interval>";
 
 /// Writes the profiles. Whoever only reads has a share of the memory, for all of its statements

@@ -55,15 +55,14 @@ pub(crate) fn users_xml(options: &EngineOptions) -> String {
     }
     if has_project_users(options) {
         users += &project(PROJECT, "project", "projects");
-        users += &project(QUERY, "query", "queries");
+        users += &project(QUERY, "query", "default");
         // An address of documentation, which is nobody's; the login server refuses the name, too.
         users += &table_reader(VIEWS, "192.0.2.1", "default");
         users += &table_reader(EXPORT, "::/0", "export");
     }
     format!(
         "<clickhouse><profiles>{}</profiles><users>{users}</users><quotas><default/>\
-         <readers>{HOUR_QUOTA}</readers><projects>{HOUR_QUOTA}</projects>\
-         <queries>{HOUR_QUOTA}</queries></quotas></clickhouse>",
+         <readers>{HOUR_QUOTA}</readers><projects>{HOUR_QUOTA}</projects></quotas></clickhouse>",
         profiles(options.memory_bytes_max),
     )
 }
@@ -311,6 +310,22 @@ mod tests {
             "{views}"
         );
         assert!(views.contains("<ip>192.0.2.1</ip>"), "{views}");
+    }
+
+    #[test]
+    fn no_quota_is_shared_by_all_who_use_a_user() {
+        let text = users_xml(&options(&[], &[], true));
+        let quotas = text.split_once("<quotas>").map(|(_, quotas)| quotas);
+        let quotas = quotas.unwrap();
+        assert_eq!(quotas.matches("<interval>").count(), 2, "{quotas}");
+        assert_eq!(
+            quotas.matches("<keyed_by_ip/><interval>").count(),
+            2,
+            "{quotas}"
+        );
+        let (_, query) = text.split_once("<project_query>").unwrap();
+        let (query, _) = query.split_once("</project_query>").unwrap();
+        assert!(query.contains("<quota>default</quota>"), "{query}");
     }
 
     #[test]
