@@ -15,6 +15,9 @@ const STATEMENTS_MAX: u32 = 160;
 /// Time that an idle connection is kept, seconds: longer than clients keep theirs, so that they
 /// close it and no request meets its end.
 const KEEP_ALIVE_SECONDS: u32 = 120;
+/// Time after which a connection of the native protocol logs in again, seconds: until then a
+/// password that was given up holds there.
+const NATIVE_SECONDS_MAX: u32 = 300;
 /// Bytes of answers that wait for the end of their statement, and of all else that statements write
 /// to the disk beside tables.
 const TEMPORARY_BYTES_MAX: u64 = 1 << 30;
@@ -41,10 +44,19 @@ pub(crate) struct Addresses {
 /// Writes `config.xml`. `users` is the path of `users.xml`.
 pub(crate) fn config_xml(options: &EngineOptions, addresses: &Addresses, users: &str) -> String {
     let memory = options.memory_bytes_max;
-    let native = addresses
-        .native_port
-        .map(|port| format!("<tcp_port>{port}</tcp_port>"))
-        .unwrap_or_default();
+    let native = addresses.native_port.map(|port| {
+        // Shards ask each other over connections that they keep, as a user that is never rotated.
+        let seconds = match options.shards.is_empty() {
+            true => NATIVE_SECONDS_MAX,
+            false => 0,
+        };
+        format!(
+            "<tcp_port>{port}</tcp_port>\
+             <tcp_close_connection_after_queries_seconds>{seconds}\
+             </tcp_close_connection_after_queries_seconds>"
+        )
+    });
+    let native = native.unwrap_or_default();
     let login = addresses.login.map(login_server).unwrap_or_default();
     let shards = remote_servers(options);
     // The caches count towards the memory limit, and by default each alone may be larger than it.
@@ -128,6 +140,7 @@ mod tests {
         let text = config_xml(&options, &addresses, "/users");
         for part in [
             "<tcp_port>9000</tcp_port>",
+            "<tcp_close_connection_after_queries_seconds>300<",
             "<uri>http://127.0.0.1:9/</uri>",
         ] {
             assert!(text.contains(part), "{part}: {text}");
