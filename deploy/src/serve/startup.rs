@@ -202,7 +202,10 @@ impl<'a> Startup<'a> {
             let catalog = opened.catalog.clone();
             tokio::spawn(clickhouse_sync::run(config.clone(), catalog));
         }
-        let problem = clickhouse_watch::begin(config, self.parts.ingest, &self.readiness).await;
+        let restarter = server.engine.as_ref().map(Supervisor::restarter);
+        let watched =
+            clickhouse_watch::begin(config, self.parts.ingest, &self.readiness, restarter);
+        let problem = watched.await;
         let banner = Banner {
             credentials,
             path,

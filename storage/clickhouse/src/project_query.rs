@@ -9,6 +9,7 @@ use crate::answer::failure_text;
 use crate::post::{EXCEPTION_CODE, QUERY_ID, header};
 use crate::query_id::has_id;
 use crate::running_query::RunningQuery;
+use crate::settings::quoted_text;
 use crate::tail::Tail;
 use crate::{ClickHouse, QueryError, Settings};
 use bytes::Bytes;
@@ -132,6 +133,39 @@ impl ClickHouse {
         })
     }
 
+    /// Lists the ids of statements of these users that have run for longer than that, or, of the
+    /// users in `cancelled`, that do so although they were told to end.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn overdue_statements(
+        &self,
+        users: &[&str],
+        cancelled: &[&str],
+        seconds: u64,
+    ) -> Result<Vec<String>, QueryError> {
+        let condition = overdue(users, cancelled, seconds);
+        let sql =
+            format!("SELECT query_id FROM system.processes WHERE {condition} ORDER BY query_id");
+        self.within_deadline(self.client().query_raw(&sql).fetch_all())
+            .await
+    }
+
+    /// Tells those statements to end. Not by their ids, which whoever logs in chooses.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn stop_overdue_statements(
+        &self,
+        users: &[&str],
+        cancelled: &[&str],
+        seconds: u64,
+    ) -> Result<(), QueryError> {
+        let condition = overdue(users, cancelled, seconds);
+        self.execute(&format!("KILL QUERY WHERE {condition} ASYNC"))
+            .await
+    }
+
     /// Asks for the progress of a statement; `None` if it does not run.
     ///
     /// # Errors
@@ -202,6 +236,20 @@ impl ProjectAnswer {
             }
         }
     }
+}
+
+/// Condition of [`ClickHouse::overdue_statements`]. `user` is who logged in; a client of the native
+/// protocol chooses `initial_user`.
+fn overdue(users: &[&str], cancelled: &[&str], seconds: u64) -> String {
+    let list = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| quoted_text(name)).collect();
+        names.join(", ")
+    };
+    format!(
+        "elapsed > {seconds} AND (user IN ({}) OR is_cancelled AND user IN ({}))",
+        list(users),
+        list(cancelled),
+    )
 }
 
 /// Next data of a body; empty for other frames.

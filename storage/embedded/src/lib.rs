@@ -56,7 +56,8 @@ pub use serve::run;
 pub use shards::{CLUSTER, ShardAddress, UnknownAddress};
 pub use sources::{Source, UnknownSource};
 pub use supervisor::{
-    EXIT_PERMANENT_FAILURE, State, Status, Supervisor, SupervisorOptions, announce, end_with_parent,
+    EXIT_PERMANENT_FAILURE, Restarter, State, Status, Supervisor, SupervisorOptions, announce,
+    end_with_parent,
 };
 pub use users_file::{
     UsersFile, UsersFileError, password_hash, project_password, project_user, token_hash,

@@ -26,6 +26,10 @@ pub(crate) const READY: &str = "millrace-clickhouse ready ";
 /// before the child was ever up; afterwards the installation may be in the middle of an upgrade.
 pub const EXIT_PERMANENT_FAILURE: u8 = 78;
 
+/// Longest time between SIGTERM and SIGKILL of a restart that was asked for: what is asked to end
+/// refuses others meanwhile.
+const RESTART_GRACE: Duration = Duration::from_secs(3);
+
 /// Failed starts in a row from which on the log level is error.
 const FAILED_STARTS_MANY: u32 = 5;
 
@@ -95,8 +99,13 @@ pub struct Supervisor {
     status: watch::Receiver<Status>,
     /// Dropped to ask the thread to stop.
     stop: Option<Sender<()>>,
+    restart: Restarter,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Asks the supervisor to end the process and to start it again.
+#[derive(Clone, Debug)]
+pub struct Restarter(Sender<()>);
 
 /// Tells the supervisor in the parent process that requests are served. Called by the child's
 /// `on_ready`.
@@ -144,12 +153,14 @@ impl Supervisor {
         };
         let (status_sender, status) = watch::channel(initial);
         let (stop, stopping) = bounded(0);
+        let (restart, restarting) = bounded(1);
         let worker = SupervisorThread {
             options,
             command,
             status: status_sender,
             address: None,
             stopping,
+            restarting,
         };
         let thread = thread::Builder::new()
             .name("clickhouse-super".into())
@@ -157,6 +168,7 @@ impl Supervisor {
         Ok(Self {
             status,
             stop: Some(stop),
+            restart: Restarter(restart),
             thread: Some(thread),
         })
     }
@@ -165,6 +177,12 @@ impl Supervisor {
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
+    }
+
+    /// Handle by which another part may ask for a restart of the process.
+    #[must_use]
+    pub fn restarter(&self) -> Restarter {
+        self.restart.clone()
     }
 
     /// Ends the process: SIGTERM, the grace period, SIGKILL. Blocks until the process has ended.
@@ -188,6 +206,15 @@ impl Drop for Supervisor {
     }
 }
 
+// === impl Restarter ===
+
+impl Restarter {
+    /// Asks for a restart, once for several calls. Does nothing while the process is not there.
+    pub fn restart(&self) {
+        let _ = self.0.try_send(());
+    }
+}
+
 /// The supervising thread.
 struct SupervisorThread<F> {
     options: SupervisorOptions,
@@ -197,6 +224,8 @@ struct SupervisorThread<F> {
     address: Option<SocketAddr>,
     /// Closed to request shutdown.
     stopping: Receiver<()>,
+    /// Has a message if a restart is asked for. It is closed after `stopping`.
+    restarting: Receiver<()>,
 }
 
 enum AfterExit {
@@ -264,6 +293,8 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> SupervisorThread<F> {
 
     /// Runs one process to its end.
     fn run_once(&mut self) -> AfterExit {
+        // What was asked of a process that has ended is not meant for the next one.
+        let _ = self.restarting.try_recv();
         let mut command = (self.command)(self.address);
         command
             .stdin(Stdio::null())
@@ -328,8 +359,16 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> SupervisorThread<F> {
                 },
                 // Nothing is sent there: it is closed.
                 recv(self.stopping) -> _ => {
-                    self.end(child, lines);
+                    self.end(child, lines, self.options.grace);
                     return AfterExit::Stop;
+                }
+                recv(self.restarting) -> _ => {
+                    self.end(child, lines, self.options.grace.min(RESTART_GRACE));
+                    self.status.send_modify(|status| {
+                        status.last_exit = Some("a restart was asked for".to_owned());
+                        status.last_stderr_line = last_line;
+                    });
+                    return AfterExit::Restart;
                 }
             }
         }
@@ -355,12 +394,12 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> SupervisorThread<F> {
 
     /// Ends the process: SIGTERM, the grace period, SIGKILL. Its id is not reused before the
     /// process has been waited for.
-    fn end(&self, child: &mut Child, lines: &Receiver<String>) {
+    fn end(&self, child: &mut Child, lines: &Receiver<String>, grace: Duration) {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         if let Some(Err(error)) = pid.map(|pid| kill_process(pid, Signal::TERM)) {
             tracing::warn!(%error, "cannot ask the ClickHouse process to end");
         }
-        let deadline = Instant::now() + self.options.grace;
+        let deadline = Instant::now() + grace;
         while lines.recv_timeout(deadline.saturating_duration_since(Instant::now()))
             != Err(RecvTimeoutError::Disconnected)
         {

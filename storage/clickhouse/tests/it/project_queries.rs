@@ -219,6 +219,44 @@ async fn the_user_of_exports_reads_the_tables_and_the_rows_of_its_project() {
     refused.next().await.unwrap_err();
 }
 
+#[tokio::test]
+async fn a_statement_that_runs_too_long_is_found_by_its_user() {
+    let engine = TestEngine::start();
+    let database = database(&engine).await;
+    let login = login(&database, &engine, 1).await;
+    let clickhouse = &database.clickhouse;
+    let slow = statement(SLOW, "overdue");
+    let look = async {
+        for _ in 0..200 {
+            let found = clickhouse.overdue_statements(&[QUERY], &["nobody"], 0);
+            if found.await.unwrap() == ["overdue"] {
+                let others = clickhouse.overdue_statements(&["nobody"], &[QUERY], 0);
+                return others.await.unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("it is not found");
+    };
+    let others = tokio::select! {
+        others = look => others,
+        ended = clickhouse.query_as(&login, &slow) => panic!("it has ended: {:?}", ended.err()),
+    };
+    assert!(others.is_empty(), "{others:?}");
+    let other = statement(SLOW, "stopped");
+    let stop = async {
+        for _ in 0..1000 {
+            let stopped = clickhouse.stop_overdue_statements(&[QUERY], &["nobody"], 0);
+            stopped.await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let begun = tokio::select! {
+        begun = clickhouse.query_as(&login, &other) => begun,
+        () = stop => panic!("it does not end"),
+    };
+    assert_eq!(begun.unwrap_err().code, Some(394));
+}
+
 /// The embedded engine makes no users by SQL; it parses the statements.
 #[tokio::test]
 async fn statements_that_make_users_are_sql() {

@@ -67,6 +67,33 @@ async fn a_killed_engine_is_started_again_on_the_same_port_and_ends_with_the_sup
 }
 
 #[tokio::test]
+async fn a_process_that_hangs_is_started_again_when_asked() {
+    let supervisor = Supervisor::start(SupervisorOptions::default(), |_| {
+        let mut command = Command::new("sh");
+        // Deaf to SIGTERM.
+        let script = "trap '' TERM; echo millrace-clickhouse ready 127.0.0.1:1; exec sleep 600";
+        command.args(["-c", script]);
+        command
+    })
+    .unwrap();
+    let mut status = supervisor.status();
+    for restarts in 0..2 {
+        let up = wait_for(&mut status, |status| {
+            status.restarts == restarts && matches!(status.state, State::Up { .. })
+        });
+        let pid = up.await.pid;
+        supervisor.restarter().restart();
+        let again = wait_for(&mut status, |status| status.restarts > restarts).await;
+        assert_ne!(again.pid, pid);
+        let last_exit = again.last_exit.unwrap();
+        assert_eq!(last_exit, "a restart was asked for");
+    }
+    tokio::task::spawn_blocking(move || supervisor.stop())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
 async fn a_process_that_cannot_start_is_restarted_and_its_last_stderr_line_is_kept() {
     let options = SupervisorOptions {
         backoff_min: Duration::from_millis(1),
