@@ -1,15 +1,18 @@
 //! Concurrency limit of queries in ClickHouse: a few for each organization, more in all. And each
 //! organization has a share of each hour, so that none takes the others' part.
 //!
-//! A query holds its slot until the last byte of its answer is sent. The engine has a limit of its
-//! own for the queries of all processes.
+//! A query holds its slot until the last byte of its answer is sent, or, if its client goes, until
+//! ClickHouse has ended it, which it may not do at once. The engine has a limit of its own for the
+//! queries of all processes.
 
+use crate::project_queries::ProjectQueries;
 use crate::response::keyed::KeyedSemaphores;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 /// Most queries at a time.
@@ -24,6 +27,11 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 const ORGANIZATION_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
 /// Time after which an organization may take as much again.
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// Pause between two questions whether a query without a client has ended.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Longest time that such a query holds its slot: ClickHouse is started again before.
+const OVERSTAY_MAX: Duration = Duration::from_secs(600);
 
 /// Slots of queries. Clones share them.
 #[derive(Clone, Debug)]
@@ -41,6 +49,15 @@ pub(crate) struct QueryPermit {
     organization_id: Uuid,
     begun: Instant,
     hours: Arc<Hours>,
+}
+
+/// Permit of a query that has begun. Dropped, it is given back when the query has ended.
+#[derive(Debug)]
+pub(crate) struct RunningPermit {
+    permit: Option<QueryPermit>,
+    queries: Arc<dyn ProjectQueries>,
+    project_id: i64,
+    query_id: Uuid,
 }
 
 /// Reason that a query has no slot.
@@ -99,9 +116,45 @@ impl QuerySlots {
 
 // === impl QueryPermit ===
 
+impl QueryPermit {
+    /// Holds the permit for a query until that has ended.
+    pub(crate) fn until_ended(
+        self,
+        queries: Arc<dyn ProjectQueries>,
+        project_id: i64,
+        query_id: Uuid,
+    ) -> RunningPermit {
+        RunningPermit {
+            permit: Some(self),
+            queries,
+            project_id,
+            query_id,
+        }
+    }
+}
+
 impl Drop for QueryPermit {
     fn drop(&mut self) {
         self.hours.add(self.organization_id, self.begun.elapsed());
+    }
+}
+
+// === impl RunningPermit ===
+
+impl Drop for RunningPermit {
+    fn drop(&mut self) {
+        let (Some(permit), Ok(runtime)) = (self.permit.take(), Handle::try_current()) else {
+            return;
+        };
+        let queries = Arc::clone(&self.queries);
+        let (project_id, query_id) = (self.project_id, self.query_id);
+        runtime.spawn(async move {
+            let begun = Instant::now();
+            while begun.elapsed() < OVERSTAY_MAX && !queries.has_ended(project_id, query_id).await {
+                sleep(ASK_EVERY).await;
+            }
+            drop(permit);
+        });
     }
 }
 
@@ -129,6 +182,11 @@ impl Hours {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::project_queries::{
+        LoginPlace, NewPassword, ProjectQuery, QueryAnswer, QueryFailure,
+    };
+    use async_trait::async_trait;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[tokio::test(start_paused = true)]
     async fn an_organization_with_many_queries_leaves_slots_for_others() {
@@ -164,6 +222,48 @@ mod tests {
         slots.acquire(other).await.unwrap();
         tokio::time::advance(HOUR).await;
         slots.acquire(first).await.unwrap();
+    }
+
+    /// ClickHouse in which a query runs until it is set to have ended.
+    #[derive(Debug, Default)]
+    struct Running(AtomicBool);
+
+    #[async_trait]
+    impl ProjectQueries for Running {
+        async fn run(&self, _: ProjectQuery) -> Result<QueryAnswer, QueryFailure> {
+            Err(QueryFailure::Busy)
+        }
+
+        async fn stop(&self, _: i64, _: Uuid) -> Result<bool, QueryFailure> {
+            Ok(true)
+        }
+
+        async fn has_ended(&self, _: i64, _: Uuid) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        async fn login_place(&self, _: i64) -> Result<LoginPlace, QueryFailure> {
+            Err(QueryFailure::Busy)
+        }
+
+        fn new_password(&self, _: i64) -> NewPassword {
+            panic!("nobody asks for one")
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_query_without_a_client_holds_its_slot_until_it_has_ended() {
+        let (slots, queries) = (QuerySlots::default(), Arc::new(Running::default()));
+        let organization_id = Uuid::from_u128(1);
+        for number in 0..ORGANIZATION_MAX {
+            let permit = slots.acquire(organization_id).await.unwrap();
+            let queries = Arc::clone(&queries);
+            drop(permit.until_ended(queries, 7, Uuid::from_u128(number as u128)));
+        }
+        let refused = slots.acquire(organization_id).await.unwrap_err();
+        assert_eq!(refused, NoSlot::Full);
+        queries.0.store(true, Ordering::Relaxed);
+        slots.acquire(organization_id).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -121,6 +121,15 @@ impl ProjectQueries for Queries {
         stopped.await.map_err(|error| self.failure(&error))
     }
 
+    async fn has_ended(&self, project_id: i64, query_id: Uuid) -> bool {
+        let Ok(access) = self.access().await else {
+            return true;
+        };
+        let query_id = clickhouse_id(project_id, query_id);
+        let is_running = access.clickhouse().is_running(&query_id).await;
+        !is_running.unwrap_or(false)
+    }
+
     async fn login_place(&self, project_id: i64) -> Result<LoginPlace, QueryFailure> {
         let access = self.access().await?;
         Ok(LoginPlace {

@@ -99,12 +99,16 @@ async fn run(context: Context, body: QueryBody) -> HandlerResult {
         NoSlot::Full => ApiError::too_many_queries(ORGANIZATION_MAX),
         NoSlot::HourUsedUp => QueryFailure::QuotaExceeded.into(),
     })?;
+    let project_id = context.project()?.id;
     let query = ProjectQuery {
-        project_id: context.project()?.id,
+        project_id,
         query_id: body.query_id.sent().unwrap_or_else(Uuid::new_v4),
         sql: body.query,
         format,
     };
+    let shared = context.services.project_queries.clone();
+    let shared = shared.ok_or_else(ApiError::unavailable)?;
+    let permit = permit.until_ended(shared, project_id, query.query_id);
     let query_id = query.query_id.to_string();
     let answer = queries.run(query).await?;
     let headers = [(QUERY_ID, Some(query_id)), (SUMMARY, answer.summary)];
