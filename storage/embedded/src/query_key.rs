@@ -6,10 +6,16 @@
 //! The rows of a project are visible to this user by the token that belongs to such a password, as
 //! they are to the project's own user by the token of that one's password.
 
+use std::sync::{Mutex, PoisonError};
+
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::users_file::hex;
+
+/// Hashes that a guess of the own user's password costs. A statement can print its token, which is
+/// computed from that password, and one that somebody chose may be short.
+const ROUNDS: u32 = 1 << 18;
 
 /// Key from which the passwords of an engine are computed.
 #[derive(Clone)]
@@ -18,12 +24,34 @@ pub struct QueryKey([u8; 32]);
 // === impl QueryKey ===
 
 impl QueryKey {
-    /// Key of the engine whose own user has this password.
+    /// Key of the engine whose own user has this password. Takes a while at first, and none for the
+    /// password that was given last.
     #[must_use]
     pub fn of(own_password: &str) -> Self {
+        static LAST: Mutex<Option<([u8; 32], QueryKey)>> = Mutex::new(None);
+        let digest: [u8; 32] = Sha256::digest(own_password.as_bytes()).into();
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, key)) = &*last
+            && *known == digest
+        {
+            return key.clone();
+        }
+        let key = Self::computed(own_password);
+        *last = Some((digest, key.clone()));
+        key
+    }
+
+    fn computed(own_password: &str) -> Self {
         // Counts up where the tokens of before must be void.
         let text = format!("millrace key 2 of project_query:{own_password}");
-        Self(Sha256::digest(text.as_bytes()).into())
+        let mut key: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+        for _ in 0..ROUNDS {
+            let mut hasher = Sha256::new();
+            hasher.update(key);
+            hasher.update(own_password.as_bytes());
+            key = hasher.finalize().into();
+        }
+        Self(key)
     }
 
     /// Password for a project.
