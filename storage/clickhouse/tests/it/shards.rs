@@ -127,7 +127,7 @@ async fn rows_are_spread_over_shards_and_stored_once_under_a_token() {
     assert_eq!(shards.present().await, all);
     let clickhouse = &shards.clickhouse;
     let present = clickhouse.present_keys(Table::Events, MONTH, &keys()).await;
-    let mut present = present.unwrap();
+    let mut present: Vec<RowKey> = present.unwrap().iter().map(|row| row.key).collect();
     present.sort_unstable_by_key(|key| key.id);
     assert_eq!(present, keys());
     assert!(!clickhouse.insert_is_running("token").await.unwrap());

@@ -3,13 +3,17 @@
 use super::*;
 use crate::ship::sink::Sink;
 use crate::ship::source::unpacked;
-use millrace_clickhouse::{Body, EventVersion, PresenceCount, QueryError};
+use millrace_clickhouse::{Body, EventVersion, PlacedKey, PresenceCount, QueryError};
 use millrace_rows::RowKey;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
 const SHARDS: usize = 3;
-const ROWS: u128 = 9;
+/// Distinct ids of nine rows.
+const NINE: [&str; 9] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
+/// A row by its uuid and distinct id.
+type StoredRow = (Uuid, String);
 
 /// Fate of a shard's rows of one insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +26,7 @@ enum Fate {
 
 use Fate::{NotStored, Stored, TokenOnly};
 
-/// Shards that store the rows of an insert each for itself, by their uuid.
+/// Shards that store the rows of an insert each for itself, by their distinct id.
 #[derive(Clone)]
 struct Shards {
     tokens_are_atomic: bool,
@@ -31,7 +35,7 @@ struct Shards {
 
 #[derive(Default)]
 struct ShardsState {
-    rows: Vec<Uuid>,
+    rows: Vec<StoredRow>,
     /// Tokens of each shard.
     tokens: [Vec<String>; SHARDS],
     fates: VecDeque<[Fate; SHARDS]>,
@@ -41,14 +45,14 @@ struct ShardsState {
 }
 
 impl ShardsState {
-    fn insert(&mut self, token: &str, rows: &[Uuid]) -> bool {
+    fn insert(&mut self, token: &str, rows: &[StoredRow]) -> bool {
         self.sent.push(rows.len());
         let fates = self.fates.pop_front().unwrap_or([Stored; SHARDS]);
         let mut are_stored = true;
         for (shard, fate) in fates.into_iter().enumerate() {
             let is_known = self.tokens[shard].iter().any(|known| known == token);
             let own = rows.iter().filter(|row| shard_of(row) == shard);
-            let own: Vec<Uuid> = own.copied().collect();
+            let own: Vec<StoredRow> = own.cloned().collect();
             if is_known || own.is_empty() {
                 continue;
             }
@@ -64,8 +68,8 @@ impl ShardsState {
     }
 }
 
-fn shard_of(row: &Uuid) -> usize {
-    (row.as_u128() % SHARDS as u128) as usize
+fn shard_of((_, distinct_id): &StoredRow) -> usize {
+    distinct_id.parse::<usize>().unwrap() % SHARDS
 }
 
 impl Shards {
@@ -99,7 +103,10 @@ impl Sink for Shards {
             index += 1;
         }
         let rows = events(&unpacked(&blocks).unwrap());
-        let rows: Vec<Uuid> = rows.iter().map(|row| row.uuid).collect();
+        let rows: Vec<StoredRow> = rows
+            .into_iter()
+            .map(|row| (row.uuid, row.distinct_id))
+            .collect();
         match self.state().insert(token, &rows) {
             true => Ok(()),
             false => Err(InsertError {
@@ -121,9 +128,9 @@ impl Sink for Shards {
         keys: &[RowKey],
     ) -> Result<PresenceCount, QueryError> {
         let state = self.state();
-        let is_stored = |key: &&RowKey| state.rows.contains(&key.id);
+        let is_stored = |key: &&RowKey| state.rows.iter().any(|row| row.0 == key.id);
         let found = state.rows.iter();
-        let rows = found.filter(|row| keys.iter().any(|key| key.id == **row));
+        let rows = found.filter(|row| keys.iter().any(|key| key.id == row.0));
         Ok(PresenceCount {
             keys: keys.iter().filter(is_stored).count() as u64,
             rows: rows.count() as u64,
@@ -135,10 +142,17 @@ impl Sink for Shards {
         _: Table,
         _: Month,
         keys: &[RowKey],
-    ) -> Result<Vec<RowKey>, QueryError> {
+    ) -> Result<Vec<PlacedKey>, QueryError> {
         let state = self.state();
-        let found = keys.iter().filter(|key| state.rows.contains(&key.id));
-        Ok(found.copied().collect())
+        let placed = |row: &StoredRow| {
+            let key = keys.iter().find(|key| key.id == row.0)?;
+            Some(PlacedKey {
+                key: *key,
+                place: Some(PlacedKey::place_of(row.1.as_bytes())),
+            })
+        };
+        let found: HashSet<PlacedKey> = state.rows.iter().filter_map(placed).collect();
+        Ok(found.into_iter().collect())
     }
 
     async fn are_stored_or_replaced(
@@ -163,11 +177,29 @@ impl Sink for Shards {
 }
 
 fn nine_rows() -> Vec<EventRow<'static>> {
-    let row_of = |id| EventRow {
+    rows_of([1, 2, 3, 4, 5, 6, 7, 8, 9])
+}
+
+/// Nine rows of which some have one uuid: on two shards, and on one.
+fn nine_rows_with_twins() -> Vec<EventRow<'static>> {
+    rows_of([1, 1, 3, 4, 4, 3, 7, 7, 7])
+}
+
+fn rows_of(uuids: [u128; 9]) -> Vec<EventRow<'static>> {
+    let row_of = |(id, distinct_id): (u128, &'static str)| EventRow {
         uuid: Uuid::from_u128(id),
+        distinct_id: distinct_id.as_bytes(),
         ..row()
     };
-    (1..=ROWS).map(row_of).collect()
+    uuids.into_iter().zip(NINE).map(row_of).collect()
+}
+
+fn stored(rows: &[EventRow<'_>]) -> Vec<StoredRow> {
+    let distinct_id = |row: &EventRow<'_>| String::from_utf8(row.distinct_id.to_vec()).unwrap();
+    let rows = rows.iter().map(|row| (row.uuid, distinct_id(row)));
+    let mut rows: Vec<StoredRow> = rows.collect();
+    rows.sort_unstable();
+    rows
 }
 
 /// Executes a batch until it is stored, as a plan would.
@@ -198,11 +230,10 @@ async fn store(log: &Log, sink: &Shards, mut batch: InsertBatch<FrameSection>, d
     panic!("not stored after fifty executions");
 }
 
-fn assert_once(sink: &Shards, case: &[[Fate; SHARDS]]) {
-    let mut rows = sink.state().rows.clone();
-    rows.sort_unstable();
-    let expected: Vec<Uuid> = (1..=ROWS).map(Uuid::from_u128).collect();
-    assert_eq!(rows, expected, "{case:?}");
+fn assert_once(sink: &Shards, rows: &[EventRow<'_>], case: &[[Fate; SHARDS]]) {
+    let mut found = sink.state().rows.clone();
+    found.sort_unstable();
+    assert_eq!(found, stored(rows), "{case:?}");
 }
 
 /// All combinations of these fates.
@@ -218,8 +249,17 @@ fn combinations(fates: &[Fate]) -> Vec<[Fate; SHARDS]> {
 
 #[tokio::test(start_paused = true)]
 async fn shards_that_fail_in_any_two_tries_get_each_row_once() {
+    fail_in_two_tries(&nine_rows()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_of_one_uuid_on_several_shards_are_each_stored_once_by_shards_that_fail() {
+    fail_in_two_tries(&nine_rows_with_twins()).await;
+}
+
+async fn fail_in_two_tries(rows: &[EventRow<'static>]) {
     let dir = tempfile::tempdir().unwrap();
-    let (log, batch) = logged_rows(dir.path(), &nine_rows());
+    let (log, batch) = logged_rows(dir.path(), rows);
     // Replicated tables record a token with its rows.
     for (is_atomic, fates) in [
         (false, vec![Stored, NotStored, TokenOnly]),
@@ -231,7 +271,7 @@ async fn shards_that_fail_in_any_two_tries_get_each_row_once() {
                 let case = [*first, *second];
                 let sink = Shards::new(is_atomic, &case);
                 store(&log, &sink, batch.clone(), dir.path()).await;
-                assert_once(&sink, &case);
+                assert_once(&sink, rows, &case);
             }
         }
     }
@@ -244,15 +284,14 @@ async fn a_batch_in_doubt_after_a_restart_is_completed_although_its_token_is_for
     for is_atomic in [false, true] {
         let sink = Shards::new(is_atomic, &[[Stored, NotStored, Stored]]);
         let token = batch.token("node-live");
-        let rows: Vec<Uuid> = (1..=ROWS).map(Uuid::from_u128).collect();
-        assert!(!sink.state().insert(&token, &rows));
+        assert!(!sink.state().insert(&token, &stored(&nine_rows())));
         sink.state().tokens = <[Vec<String>; SHARDS]>::default();
         let in_doubt = InsertBatch {
             in_doubt: true,
             ..batch.clone()
         };
         store(&log, &sink, in_doubt, dir.path()).await;
-        assert_once(&sink, &[]);
+        assert_once(&sink, &nine_rows(), &[]);
         assert_eq!(sink.state().sent, [9, 3], "only the missing rows again");
     }
 }
@@ -263,6 +302,6 @@ async fn an_exception_of_one_shard_does_not_send_the_rows_of_others_again() {
     let (log, batch) = logged_rows(dir.path(), &nine_rows());
     let sink = Shards::new(true, &[[NotStored, Stored, Stored]; 3]);
     store(&log, &sink, batch, dir.path()).await;
-    assert_once(&sink, &[]);
+    assert_once(&sink, &nine_rows(), &[]);
     assert_eq!(sink.state().sent, [9, 3, 3, 3]);
 }
