@@ -121,7 +121,10 @@ impl StdError for InsertError {}
 
 impl From<clickhouse::error::Error> for InsertError {
     fn from(error: clickhouse::error::Error) -> Self {
-        let code = exception_code(&error);
+        let code = match &error {
+            clickhouse::error::Error::BadResponse(text) => code_of_insert(text),
+            _ => None,
+        };
         let outcome = match &error {
             clickhouse::error::Error::BadResponse(text) => outcome_of_answer(code, text),
             clickhouse::error::Error::Network(source) if never_connected(source.as_ref()) => {
@@ -204,6 +207,19 @@ pub(crate) fn code_in(text: &str) -> Option<u32> {
     let rest = starts.find_map(|start| text.strip_prefix(*start))?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
+}
+
+/// Parses the code of an insert's exception. The end of a connection between hosts has the codes of
+/// rows that cannot be read, and is returned as NETWORK_ERROR.
+fn code_of_insert(text: &str) -> Option<u32> {
+    let code = code_in(text)?;
+    // ATTEMPT_TO_READ_AFTER_EOF, CANNOT_READ_ALL_DATA, CHECKSUM_DOESNT_MATCH, INCORRECT_DATA,
+    // CANNOT_DECOMPRESS, UNKNOWN_CODEC.
+    let is_of_a_reader = matches!(code, 32 | 33 | 40 | 117 | 271 | 432);
+    match is_of_a_reader && text.contains("while receiving packet from") {
+        true => Some(210),
+        false => Some(code),
+    }
 }
 
 pub(crate) const fn schema_is_missing(code: u32) -> bool {
@@ -307,6 +323,28 @@ mod tests {
             (
                 "Code: 33. DB::Exception: Cannot read all data",
                 Some(33),
+                BadData,
+            ),
+            (
+                "Code: 32. DB::Exception: Attempt to read after eof: while receiving packet from \
+                 ch2:9000",
+                Some(210),
+                Unknown,
+            ),
+            (
+                "Code: 33. DB::Exception: Cannot read all data: while receiving packet from ch2:9000",
+                Some(210),
+                Unknown,
+            ),
+            (
+                "Code: 40. DB::Exception: Checksum doesn't match: while receiving packet from \
+                 ch2:9000",
+                Some(210),
+                Unknown,
+            ),
+            (
+                "Code: 32. DB::Exception: Attempt to read after eof",
+                Some(32),
                 BadData,
             ),
             (

@@ -54,6 +54,10 @@ impl<B: Body> Delivery<'_, B> {
             }
             InsertOutcome::Lost => self.settle_lost(sink, error).await,
             InsertOutcome::BadData => {
+                // One shard refuses while another may still store its rows.
+                if sink.is_sharded() && sink.insert_is_running(self.token).await? {
+                    return Err(RetryReason::StillRunning);
+                }
                 // A view may refuse what the table has already taken.
                 Ok(match self.presence(sink).await? {
                     Some(Presence::All) => InsertResult::Stored,

@@ -22,9 +22,11 @@ enum Fate {
     NotStored,
     /// The shard is killed between the token and the rows.
     TokenOnly,
+    /// Stored once it was asked whether the insert is running.
+    Late,
 }
 
-use Fate::{NotStored, Stored, TokenOnly};
+use Fate::{Late, NotStored, Stored, TokenOnly};
 
 /// Shards that store the rows of an insert each for itself, by their distinct id.
 #[derive(Clone)]
@@ -40,6 +42,10 @@ struct ShardsState {
     tokens: [Vec<String>; SHARDS],
     fates: VecDeque<[Fate; SHARDS]>,
     boot_id: u128,
+    /// Rows of shards that are still storing them.
+    late: Vec<StoredRow>,
+    /// Exception of an insert that a shard did not store; by default a shard is gone.
+    exception: Option<(InsertOutcome, u32)>,
     /// Numbers of rows that were sent.
     sent: Vec<usize>,
 }
@@ -59,6 +65,7 @@ impl ShardsState {
             are_stored &= fate == Stored;
             match fate {
                 Stored => self.rows.extend(own),
+                Late => self.late.extend(own),
                 NotStored => continue,
                 TokenOnly => self.boot_id += 1,
             }
@@ -107,13 +114,17 @@ impl Sink for Shards {
             .into_iter()
             .map(|row| (row.uuid, row.distinct_id))
             .collect();
+        let exception = self.state().exception;
         match self.state().insert(token, &rows) {
             true => Ok(()),
-            false => Err(InsertError {
-                outcome: InsertOutcome::Unknown,
-                code: Some(210),
-                message: "a shard is gone".to_owned(),
-            }),
+            false => {
+                let (outcome, code) = exception.unwrap_or((InsertOutcome::Unknown, 210));
+                Err(InsertError {
+                    outcome,
+                    code: Some(code),
+                    message: "a shard does not have its rows".to_owned(),
+                })
+            }
         }
     }
 
@@ -164,7 +175,11 @@ impl Sink for Shards {
     }
 
     async fn insert_is_running(&self, _: &str) -> Result<bool, QueryError> {
-        Ok(false)
+        let mut state = self.state();
+        let late = std::mem::take(&mut state.late);
+        let is_running = !late.is_empty();
+        state.rows.extend(late);
+        Ok(is_running)
     }
 
     async fn server_boot_id(&self, _: &str) -> Result<Uuid, QueryError> {
@@ -304,4 +319,22 @@ async fn an_exception_of_one_shard_does_not_send_the_rows_of_others_again() {
     store(&log, &sink, batch, dir.path()).await;
     assert_once(&sink, &nine_rows(), &[]);
     assert_eq!(sink.state().sent, [9, 3, 3, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_a_shard_refuses_are_not_halved_while_another_still_stores_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &nine_rows());
+    for is_atomic in [false, true] {
+        let sink = Shards::new(is_atomic, &[[Late; SHARDS]]);
+        sink.state().exception = Some((InsertOutcome::BadData, 469));
+        let waited = InsertBatch {
+            in_doubt: true,
+            is_suspect: true,
+            ..batch.clone()
+        };
+        store(&log, &sink, waited, dir.path()).await;
+        assert_once(&sink, &nine_rows(), &[]);
+        assert_eq!(sink.state().sent, [9]);
+    }
 }
