@@ -50,6 +50,10 @@ impl<K: Sink> InsertContext<K> {
         let Some(missing) = self.missing_keys(batch, table, lookup).await else {
             return InsertResult::Parted;
         };
+        // The replica that counted them was behind the one that lists them.
+        if missing.is_empty() {
+            return InsertResult::Stored;
+        }
         let Some(missing) = self.rows_of(batch, missing).await else {
             return InsertResult::Parted;
         };
@@ -108,7 +112,7 @@ impl<K: Sink> InsertContext<K> {
     }
 
     /// Asks for the rows that are missing, for as long as a shard cannot be asked; `None`
-    /// if there are none, or they cannot be told.
+    /// if they cannot be told.
     async fn missing_keys(
         &self,
         batch: &InsertBatch<FrameSection>,
@@ -119,7 +123,7 @@ impl<K: Sink> InsertContext<K> {
         loop {
             let asked = lookup.missing_keys(&self.sink, table, batch.key.month);
             match asked.await {
-                Ok(missing) => return missing.filter(|missing| !missing.is_empty()),
+                Ok(missing) => return missing,
                 Err(error) => {
                     let failed = backoff.failed(true);
                     if failed.is_logged {

@@ -44,6 +44,11 @@ struct ShardsState {
     boot_id: u128,
     /// Rows of shards that are still storing them.
     late: Vec<StoredRow>,
+    /// Of each lookup to come, true if it is asked of a replica of the last shard that has no rows
+    /// yet.
+    behind: VecDeque<bool>,
+    /// True if no insert is answered.
+    answers_are_lost: bool,
     /// Exception of an insert that a shard did not store; by default a shard is gone.
     exception: Option<(InsertOutcome, u32)>,
     /// Numbers of rows that were sent.
@@ -72,6 +77,16 @@ impl ShardsState {
             self.tokens[shard].push(token.to_owned());
         }
         are_stored
+    }
+}
+
+impl ShardsState {
+    /// Rows that the next lookup finds.
+    fn seen(&mut self) -> Vec<StoredRow> {
+        let is_behind = self.behind.pop_front().unwrap_or_default();
+        let seen = self.rows.iter();
+        let seen = seen.filter(|row| !is_behind || shard_of(row) != SHARDS - 1);
+        seen.cloned().collect()
     }
 }
 
@@ -115,7 +130,8 @@ impl Sink for Shards {
             .map(|row| (row.uuid, row.distinct_id))
             .collect();
         let exception = self.state().exception;
-        match self.state().insert(token, &rows) {
+        let are_stored = self.state().insert(token, &rows);
+        match are_stored && !self.state().answers_are_lost {
             true => Ok(()),
             false => {
                 let (outcome, code) = exception.unwrap_or((InsertOutcome::Unknown, 210));
@@ -138,9 +154,9 @@ impl Sink for Shards {
         _: Month,
         keys: &[RowKey],
     ) -> Result<PresenceCount, QueryError> {
-        let state = self.state();
-        let is_stored = |key: &&RowKey| state.rows.iter().any(|row| row.0 == key.id);
-        let found = state.rows.iter();
+        let seen = self.state().seen();
+        let is_stored = |key: &&RowKey| seen.iter().any(|row| row.0 == key.id);
+        let found = seen.iter();
         let rows = found.filter(|row| keys.iter().any(|key| key.id == row.0));
         Ok(PresenceCount {
             keys: keys.iter().filter(is_stored).count() as u64,
@@ -154,7 +170,7 @@ impl Sink for Shards {
         _: Month,
         keys: &[RowKey],
     ) -> Result<Vec<PlacedKey>, QueryError> {
-        let state = self.state();
+        let seen = self.state().seen();
         let placed = |row: &StoredRow| {
             let key = keys.iter().find(|key| key.id == row.0)?;
             Some(PlacedKey {
@@ -162,7 +178,7 @@ impl Sink for Shards {
                 place: Some(PlacedKey::place_of(row.1.as_bytes())),
             })
         };
-        let found: HashSet<PlacedKey> = state.rows.iter().filter_map(placed).collect();
+        let found: HashSet<PlacedKey> = seen.iter().filter_map(placed).collect();
         Ok(found.into_iter().collect())
     }
 
@@ -336,5 +352,33 @@ async fn rows_that_a_shard_refuses_are_not_halved_while_another_still_stores_the
         store(&log, &sink, waited, dir.path()).await;
         assert_once(&sink, &nine_rows(), &[]);
         assert_eq!(sink.state().sent, [9]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_that_are_behind_do_not_have_rows_sent_under_another_token() {
+    for rows in [nine_rows(), nine_rows_with_twins()] {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, batch) = logged_rows(dir.path(), &rows);
+        // The first four lookups, in any order of replicas that are behind and not.
+        for case in 0..16 {
+            let sink = Shards::new(true, &[]);
+            sink.state().behind = (0..4).map(|nth| case >> nth & 1 == 1).collect();
+            sink.state().answers_are_lost = true;
+            let context = Arc::new(insert_context(&log, sink.clone(), dir.path()));
+            let sent = Arc::new(batch.clone());
+            let sent = context.execute(0, sent, DeliveryStage::First).await;
+            assert!(matches!(sent, InsertResult::InDoubt), "{sent:?}");
+            sink.state().answers_are_lost = false;
+            let in_doubt = InsertBatch {
+                in_doubt: true,
+                is_suspect: true,
+                ..batch.clone()
+            };
+            store(&log, &sink, in_doubt, dir.path()).await;
+            assert_once(&sink, &rows, &[]);
+            let tokens = sink.state().tokens.clone();
+            assert!(tokens.iter().all(|known| known.len() == 1), "{tokens:?}");
+        }
     }
 }
