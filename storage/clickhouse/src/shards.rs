@@ -78,6 +78,31 @@ impl ClickHouse {
         }
     }
 
+    /// Checks that all addresses know the same shards in the same order: rows that one host spreads
+    /// are looked for by another when it fails.
+    pub(crate) async fn check_definitions(&self) -> Result<(), MigrateError> {
+        let Some(cluster) = self.settings.sharded() else {
+            return Ok(());
+        };
+        let sql = format!(
+            "SELECT toString(groupArray((shard_num, replica_num, host_name, port))) FROM (\
+             SELECT shard_num, replica_num, host_name, port FROM system.clusters \
+             WHERE cluster = {} ORDER BY shard_num, replica_num)",
+            quoted_text(cluster)
+        );
+        let mut definitions = Vec::new();
+        for url in self.hosts.urls() {
+            let client = self.client.clone().with_url(url);
+            let asked = client.query_raw(&sql).fetch_one::<String>();
+            match self.within_deadline(asked).await {
+                Ok(definition) => definitions.push((url.as_str(), definition)),
+                // A host that is gone serves nobody; without Keeper it fails the next statement.
+                Err(error) => tracing::warn!(url, "a host cannot be asked for its shards: {error}"),
+            }
+        }
+        are_alike(&definitions)
+    }
+
     /// Renames tables that a version before shards, or one server, has made, so that their rows are
     /// those of a shard. Safe to repeat.
     pub(crate) async fn rename_for_shards(&self, dialect: &Dialect) -> Result<(), MigrateError> {
@@ -208,6 +233,20 @@ impl ClickHouse {
     }
 }
 
+/// Checks that hosts, by their addresses, have one definition of the cluster.
+fn are_alike(definitions: &[(&str, String)]) -> Result<(), MigrateError> {
+    let Some((first, expected)) = definitions.first() else {
+        return Ok(());
+    };
+    match definitions.iter().find(|(_, found)| found != expected) {
+        None => Ok(()),
+        Some((url, _)) => Err(MigrateError::Definitions {
+            first: (*first).to_owned(),
+            url: (*url).to_owned(),
+        }),
+    }
+}
+
 fn unknown_cluster(cluster: &str) -> QueryError {
     QueryError::without_code(format!(
         "clickhouse_cluster is {cluster:?}, which is not in ClickHouse's remote_servers"
@@ -219,4 +258,36 @@ fn not_replicated(table: &str) -> QueryError {
         "the table {table} is not replicated; replicate it first (ATTACH TABLE … AS REPLICATED), or \
          set clickhouse_replication to none"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_define_the_cluster_differently_are_refused() {
+        let table: [(&[&str], Option<&str>); 5] = [
+            (&[], None),
+            (&["[(1,1,'a',9000)]"], None),
+            (&["[(1,1,'a',9000)]", "[(1,1,'a',9000)]"], None),
+            (&["[(1,1,'a',9000)]", "[(1,1,'a',9000)]", "[]"], Some("2")),
+            (
+                &[
+                    "[(1,1,'a',9000),(2,1,'b',9000)]",
+                    "[(1,1,'b',9000),(2,1,'a',9000)]",
+                ],
+                Some("1"),
+            ),
+        ];
+        for (found, expected) in table {
+            let urls = ["0", "1", "2"].into_iter();
+            let found = urls.zip(found.iter().map(|it| (*it).to_owned()));
+            let result = are_alike(&found.collect::<Vec<_>>());
+            let differing = result.err().map(|error| match error {
+                MigrateError::Definitions { url, .. } => url,
+                other => panic!("{other}"),
+            });
+            assert_eq!(differing.as_deref(), expected);
+        }
+    }
 }
