@@ -15,6 +15,9 @@ use tokio::time::timeout;
 /// Longest time of copying a table to a shard.
 const COPY_MAX: Duration = Duration::from_secs(6 * 3_600);
 
+/// Longest time to wait for what a host knows of its shards, which it has in memory.
+const DEFINITION_MAX: Duration = Duration::from_secs(5);
+
 /// Number of rows of a shard; rows that merges have yet to fold count once.
 #[derive(clickhouse::Row, Clone, Copy, Debug, Deserialize)]
 struct ShardRows {
@@ -94,7 +97,9 @@ impl ClickHouse {
         for url in self.hosts.urls() {
             let client = self.client.clone().with_url(url);
             let asked = client.query_raw(&sql).fetch_one::<String>();
-            match self.within_deadline(asked).await {
+            // Another host than the one that is asked now is none to leave.
+            let asked = timeout(DEFINITION_MAX, asked).await;
+            match asked.unwrap_or(Err(Error::TimedOut)) {
                 Ok(definition) => definitions.push((url.as_str(), definition)),
                 // A host that is gone serves nobody; without Keeper it fails the next statement.
                 Err(error) => tracing::warn!(url, "a host cannot be asked for its shards: {error}"),
