@@ -36,6 +36,17 @@ pub enum MigrateError {
         /// Number of hosts of the cluster.
         hosts: u64,
     },
+    /// Rows of a shard would be on one of its hosts or another.
+    #[error(
+        "the cluster has {hosts} hosts in {shards} shards; with clickhouse_replication none each \
+         shard is one host"
+    )]
+    Unreplicated {
+        /// Number of hosts of the cluster.
+        hosts: u64,
+        /// Number of its shards.
+        shards: u64,
+    },
     /// Hosts would spread rows differently, and look for them differently.
     #[error(
         "{url} has another definition of the cluster in remote_servers than {first}: all hosts need \
@@ -68,7 +79,10 @@ impl MigrateError {
             Self::Unreadable(source) | Self::Shards(source) | Self::Failed { source, .. } => {
                 Some(source)
             }
-            Self::Hosts { .. } | Self::Definitions { .. } | Self::Newer { .. } => None,
+            Self::Hosts { .. }
+            | Self::Unreplicated { .. }
+            | Self::Definitions { .. }
+            | Self::Newer { .. } => None,
         }
     }
 }

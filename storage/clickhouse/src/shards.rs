@@ -61,7 +61,7 @@ impl ClickHouse {
     }
 
     /// Checks that every host of a cluster without Keeper is among the addresses, since nothing
-    /// else carries statements there.
+    /// else carries statements there, and is a shard of its own.
     pub(crate) async fn check_hosts(&self) -> Result<(), MigrateError> {
         let (Some(Replication::None), Some(cluster)) =
             (self.settings.replication(), self.settings.sharded())
@@ -73,12 +73,12 @@ impl ClickHouse {
             quoted_text(cluster)
         );
         let hosts = self.fetch_u64(&sql).await.map_err(MigrateError::Shards)?;
-        let addresses = self.hosts.urls().len() as u64;
-        match hosts {
-            0 => Err(MigrateError::Shards(unknown_cluster(cluster))),
-            hosts if hosts == addresses => Ok(()),
-            hosts => Err(MigrateError::Hosts { addresses, hosts }),
+        if hosts == 0 {
+            return Err(MigrateError::Shards(unknown_cluster(cluster)));
         }
+        let shards = self.shard_count().await.map_err(MigrateError::Shards)?;
+        let addresses = self.hosts.urls().len() as u64;
+        are_single(hosts, u64::from(shards), addresses)
     }
 
     /// Checks that all addresses know the same shards in the same order: rows that one host spreads
@@ -238,6 +238,18 @@ impl ClickHouse {
     }
 }
 
+/// Checks that each shard is one host, and each host an address: the hosts of a shard that nothing
+/// replicates have different rows.
+fn are_single(hosts: u64, shards: u64, addresses: u64) -> Result<(), MigrateError> {
+    if hosts != shards {
+        return Err(MigrateError::Unreplicated { hosts, shards });
+    }
+    if hosts != addresses {
+        return Err(MigrateError::Hosts { addresses, hosts });
+    }
+    Ok(())
+}
+
 /// Checks that hosts, by their addresses, have one definition of the cluster.
 fn are_alike(definitions: &[(&str, String)]) -> Result<(), MigrateError> {
     let Some((first, expected)) = definitions.first() else {
@@ -268,6 +280,15 @@ fn not_replicated(table: &str) -> QueryError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_replicas_each_shard_is_one_host_that_is_an_address() {
+        assert!(are_single(3, 3, 3).is_ok());
+        let several = are_single(4, 2, 4);
+        assert!(matches!(several, Err(MigrateError::Unreplicated { .. })));
+        let unnamed = are_single(3, 3, 2);
+        assert!(matches!(unnamed, Err(MigrateError::Hosts { .. })));
+    }
 
     #[test]
     fn hosts_that_define_the_cluster_differently_are_refused() {
