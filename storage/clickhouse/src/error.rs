@@ -281,7 +281,11 @@ pub(crate) const fn is_of_the_host(code: Option<u32>) -> bool {
         None => true,
         // NO_ZOOKEEPER, ABORTED (as when it shuts down), TABLE_IS_READ_ONLY, KEEPER_EXCEPTION: the
         // host has lost its Keeper, or ends.
-        Some(code) => matches!(code, 225 | 236 | 242 | 999),
+        Some(225 | 236 | 242 | 999) => true,
+        // DNS_ERROR, SOCKET_TIMEOUT, NETWORK_ERROR, ALL_CONNECTION_TRIES_FAILED: it may be the only
+        // one that cannot reach a shard. TOO_MANY_SIMULTANEOUS_QUERIES: it is busy.
+        Some(198 | 202 | 209 | 210 | 279) => true,
+        Some(_) => false,
     }
 }
 
@@ -295,6 +299,9 @@ mod tests {
             (None, true),
             (Some(999), true),
             (Some(242), true),
+            (Some(279), true),
+            (Some(210), true),
+            (Some(202), true),
             (Some(33), false),
             (Some(60), false),
             (Some(241), false),
