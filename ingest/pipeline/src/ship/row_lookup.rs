@@ -41,6 +41,8 @@ pub struct RowLookup {
     /// Keys of the rows with their places, without duplicates, if some share a key and the places
     /// tell them.
     places: Vec<PlacedKey>,
+    /// True if of some rows only a few keys are known, those of a section's header.
+    is_sample: bool,
 }
 
 /// Rows of a batch that shards lack.
@@ -109,7 +111,15 @@ impl RowLookup {
             is_block: false,
             versions: Vec::new(),
             places: Vec::new(),
+            is_sample: false,
         }
+    }
+
+    /// Marks that a few keys stand for some of the rows, which on shards they do not.
+    #[must_use]
+    pub fn with_samples(mut self, is_sample: bool) -> Self {
+        self.is_sample = is_sample;
+        self
     }
 
     /// Adds the places of rows of which some share a key.
@@ -146,6 +156,11 @@ impl RowLookup {
         self.is_block
     }
 
+    /// Returns true if the keys do not tell of each row whether it is stored.
+    pub fn is_of_some_rows(&self) -> bool {
+        self.is_block || self.is_sample
+    }
+
     /// Lists the rows that are not stored; `None` if rows that share a key cannot be told apart, or
     /// only a few of the rows' keys are known.
     ///
@@ -157,7 +172,7 @@ impl RowLookup {
         table: Table,
         month: Month,
     ) -> Result<Option<MissingRows>, QueryError> {
-        if self.is_block {
+        if self.is_of_some_rows() {
             return Ok(None);
         }
         if !self.places.is_empty() {

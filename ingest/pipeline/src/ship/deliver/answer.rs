@@ -58,6 +58,12 @@ impl<B: Body> Delivery<'_, B> {
                 if sink.is_sharded() && sink.insert_is_running(self.token).await? {
                     return Err(RetryReason::StillRunning);
                 }
+                // Halves have tokens of their own, and sections that cannot be looked up would be
+                // stored again by shards that have them.
+                if self.is_of_unknown_shards(sink) && !self.lookup.is_of_block() {
+                    let settled = self.settle_refusal(sink, error, InsertResult::Refused);
+                    return settled.await;
+                }
                 // A view may refuse what the table has already taken.
                 Ok(match self.presence(sink).await? {
                     Some(Presence::All) => InsertResult::Stored,
@@ -129,8 +135,8 @@ impl<B: Body> Delivery<'_, B> {
             None => {
                 tracing::warn!(
                     token = self.token,
-                    "rows of a table that this version does not know are tried on as a whole; \
-                     others of their month go on: {error}"
+                    "rows that this version cannot look up, of a table or columns that it does not \
+                     know, are tried on as a whole; others of their month go on: {error}"
                 );
                 Ok(InsertResult::Unproven {
                     error,

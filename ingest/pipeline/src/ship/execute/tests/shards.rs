@@ -382,3 +382,61 @@ async fn replicas_that_are_behind_do_not_have_rows_sent_under_another_token() {
         }
     }
 }
+
+/// A batch of two sections, of which the lookup knows the keys in their headers only: both are of
+/// one shard.
+fn unknown_sections(dir: &Path) -> (Log, InsertBatch<FrameSection>, Vec<EventRow<'static>>) {
+    let first = nine_rows();
+    let second = rows_of([11, 12, 13, 14, 15, 16, 17, 18, 19]);
+    let (mut log, mut batch) = logged_rows(dir, &first);
+    let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
+    for row in &second {
+        row.append_to(&mut bytes);
+    }
+    Compressor::new().compress_into(&bytes, &mut blocks);
+    let header = SectionHeader {
+        insert_target: Table::Events.insert_target().to_owned(),
+        month: batch.key.month.0,
+        rows: second.len() as u32,
+        uncompressed_bytes: bytes.len() as u64,
+        keys: vec![second[0].key().to_bytes()],
+    };
+    log.append(&[millrace_log::Section {
+        header: &header,
+        blocks: &blocks,
+    }])
+    .unwrap();
+    log.sync().unwrap();
+    let mut frames = log.handle().reader(Position::FIRST);
+    frames.next().unwrap().unwrap();
+    let frame = frames.next().unwrap().unwrap();
+    batch.sections.push(Section {
+        position: SectionPosition {
+            frame: frame.position,
+            section: 0,
+        },
+        rows: header.rows,
+        row_bytes: bytes.len() as u64,
+        keys: vec![second[0].key()],
+        is_suspect: false,
+        source: frame.sections[0].clone(),
+    });
+    batch.span = LogSpan::of(&batch.sections).unwrap();
+    batch.key.insert_target = "events(uuid,colour)".into();
+    (log, batch, [first, second].concat())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_keys_of_sections_that_cannot_be_cut_do_not_stand_for_rows_of_other_shards() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch, rows) = unknown_sections(dir.path());
+    for is_atomic in [false, true] {
+        for fates in combinations(&[Stored, NotStored]) {
+            let sink = Shards::new(is_atomic, &[fates]);
+            store(&log, &sink, batch.clone(), dir.path()).await;
+            assert_once(&sink, &rows, &[fates]);
+            let tokens = sink.state().tokens.clone();
+            assert!(tokens.iter().all(|known| known.len() == 1), "{tokens:?}");
+        }
+    }
+}
