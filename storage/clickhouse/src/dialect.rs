@@ -7,8 +7,8 @@
 use crate::settings::{quoted_name, quoted_text};
 use crate::{Replication, Settings};
 
-/// Settings of a table over all shards. We insert into shards themselves; anybody else's insert is
-/// answered once it is in a file of the host that took it.
+/// Settings of a table over all shards. Our inserts wait for the shards; anybody else's is answered
+/// once it is in a file of the host that took it.
 const DISTRIBUTED_DURABILITY: &str = " SETTINGS fsync_after_insert = 1, fsync_directories = 1";
 
 /// Dialect of statements, which differs between one server and a cluster.

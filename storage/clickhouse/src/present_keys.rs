@@ -1,8 +1,10 @@
 //! Lists the keys of stored rows: of an insert that some shards have and others have not, the rows
 //! that are missing are told from the others.
 
+use crate::dialect::Dialect;
 use crate::nonce::Nonce;
 use crate::presence::WantedRows;
+use crate::settings::quoted_text;
 use crate::{ClickHouse, QueryError};
 use millrace_rows::{Micros, Month, RowKey, Table};
 use serde::Deserialize;
@@ -60,7 +62,7 @@ impl From<RowKey> for PlacedKey {
 // === impl ClickHouse ===
 
 impl ClickHouse {
-    /// Lists those of the `keys` that are in the table, once for each distinct id. At most
+    /// Lists those of the `keys` that are in the table, at least once for each distinct id. At most
     /// [`PRESENCE_KEYS_MAX`](crate::PRESENCE_KEYS_MAX).
     ///
     /// # Errors
@@ -106,14 +108,39 @@ impl ClickHouse {
             true => "toString(distinct_id)",
             false => "''",
         };
-        format!(
-            "SELECT DISTINCT '{nonce}' AS nonce, toString({id_column}) AS id, \
-             toUnixTimestamp64Micro({at_column}) AS at, toUInt32({nth}) AS nth, \
-             {distinct_id} AS place FROM {source} \
-             WHERE {condition} UNION ALL SELECT '{nonce}', '', toInt64(0), toUInt32(0), ''",
-            source = self.source(table),
-            condition = wanted.condition,
-        )
+        let select = |source: &str| {
+            format!(
+                "SELECT DISTINCT '{nonce}' AS nonce, toString({id_column}) AS id, \
+                 toUnixTimestamp64Micro({at_column}) AS at, toUInt32({nth}) AS nth, \
+                 {distinct_id} AS place FROM {source} WHERE {condition}",
+                condition = wanted.condition,
+            )
+        };
+        let mut sql = select(&self.source(table));
+        if let Some(replicas) = self.on_every_replica(table) {
+            // The SELECT before it asks one replica of each shard at least.
+            let select = select(&replicas);
+            let others =
+                format!(" UNION ALL SELECT * FROM ({select} SETTINGS skip_unavailable_shards = 1)");
+            sql.push_str(&others);
+        }
+        sql.push_str(&format!(
+            " UNION ALL SELECT '{nonce}', '', toInt64(0), toUInt32(0), ''"
+        ));
+        sql
+    }
+
+    /// Table expression of a table of all replicas, if one may lack rows that another has.
+    fn on_every_replica(&self, table: Table) -> Option<String> {
+        let settings = &self.settings;
+        let cluster = settings
+            .sharded()
+            .filter(|_| settings.replicas_may_be_behind())?;
+        let local = self.source_named(&Dialect::of(settings).local(table.name()));
+        Some(format!(
+            "clusterAllReplicas({}, {local})",
+            quoted_text(cluster)
+        ))
     }
 }
 

@@ -75,6 +75,11 @@ impl Settings {
         replication.is_some_and(|replication| replication != Replication::None)
     }
 
+    /// Returns true if a read of all shards may be answered by a replica that lacks stored rows.
+    pub(crate) fn replicas_may_be_behind(&self) -> bool {
+        self.sharded().is_some() && self.tokens_are_atomic() && self.insert_quorum.is_none()
+    }
+
     /// ClickHouse's settings of statements to tables whose rows are spread over shards.
     pub(crate) fn of_shards(&self) -> Vec<(&'static str, String)> {
         match self.sharded() {
@@ -162,6 +167,27 @@ mod tests {
         assert_eq!(quoted_name("a`b\\"), "`a\\`b\\\\`");
         assert_eq!(quoted_text("a'b\\"), "'a\\'b\\\\'");
         assert_eq!(quoted_text("a\0b"), "'a\\0b'");
+    }
+
+    #[test]
+    fn replicas_without_a_quorum_may_be_behind() {
+        let quorum = Some(InsertQuorum::Majority);
+        for (cluster, replication, insert_quorum, expected) in [
+            (Some("main"), Replication::Keeper, None, true),
+            (Some("main"), Replication::Database, None, true),
+            (Some("main"), Replication::Keeper, quorum, false),
+            (Some("main"), Replication::None, None, false),
+            (Some("main"), Replication::Cloud, None, false),
+            (None, Replication::Keeper, None, false),
+        ] {
+            let settings = Settings {
+                cluster: cluster.map(str::to_owned),
+                replication,
+                insert_quorum,
+                ..Settings::new("http://h", "u", "p")
+            };
+            assert_eq!(settings.replicas_may_be_behind(), expected, "{settings:?}");
+        }
     }
 
     #[test]
