@@ -120,6 +120,8 @@ impl Settings {
             settings.push(("skip_unavailable_shards", "0"));
             // A subquery over all shards in a query over all shards is answered once, for all.
             settings.push(("distributed_product_mode", "global"));
+            // A profile may have it, and a count would be that of one shard.
+            settings.push(("distributed_group_by_no_merge", "0"));
         }
         settings
     }
@@ -187,6 +189,20 @@ mod tests {
                 ..Settings::new("http://h", "u", "p")
             };
             assert_eq!(settings.replicas_may_be_behind(), expected, "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn reads_of_shards_count_rows_of_all_whatever_the_profile_says() {
+        let of_one = Settings::new("http://h", "u", "p");
+        assert!(of_one.of_reads().is_empty());
+        let of_shards = Settings {
+            cluster: Some("main".to_owned()),
+            ..of_one
+        };
+        let set = of_shards.of_reads();
+        for name in ["skip_unavailable_shards", "distributed_group_by_no_merge"] {
+            assert!(set.contains(&(name, "0")), "{name}");
         }
     }
 
