@@ -133,10 +133,14 @@ impl<B: Body> Delivery<'_, B> {
             None if self.stage == DeliveryStage::LastPart => Err(RetryReason::Insert(error)),
             // Halves have tokens of their own, and would store again what nobody can look up.
             None => {
+                let of = match self.table {
+                    None => "a table",
+                    Some(_) => "columns",
+                };
                 tracing::warn!(
                     token = self.token,
-                    "rows that this version cannot look up, of a table or columns that it does not \
-                     know, are tried on as a whole; others of their month go on: {error}"
+                    "rows of {of} that this version does not know are tried on as a whole; \
+                     others of their month go on: {error}"
                 );
                 Ok(InsertResult::Unproven {
                     error,
