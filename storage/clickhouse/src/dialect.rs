@@ -7,6 +7,10 @@
 use crate::settings::{quoted_name, quoted_text};
 use crate::{Replication, Settings};
 
+/// Settings of a table over all shards. Our inserts wait for the shards; anybody else's is answered
+/// once it is in a file of the host that took it.
+const DISTRIBUTED_DURABILITY: &str = " SETTINGS fsync_after_insert = 1, fsync_directories = 1";
+
 /// Dialect of statements, which differs between one server and a cluster.
 pub(crate) struct Dialect {
     database: String,
@@ -115,12 +119,13 @@ impl Dialect {
         let key = key.map(|key| format!(", {key}")).unwrap_or_default();
         Some(format!(
             "CREATE TABLE IF NOT EXISTS {head} AS {source} \
-             ENGINE = Distributed({cluster}, {database}, {local}{key})",
+             ENGINE = Distributed({cluster}, {database}, {local}{key}){durability}",
             head = self.head(table),
             source = self.source(of),
             cluster = quoted_text(cluster),
             database = quoted_text(&self.database_name),
             local = quoted_text(of),
+            durability = DISTRIBUTED_DURABILITY,
         ))
     }
 

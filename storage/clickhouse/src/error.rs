@@ -121,7 +121,10 @@ impl StdError for InsertError {}
 
 impl From<clickhouse::error::Error> for InsertError {
     fn from(error: clickhouse::error::Error) -> Self {
-        let code = exception_code(&error);
+        let code = match &error {
+            clickhouse::error::Error::BadResponse(text) => code_of_insert(text),
+            _ => None,
+        };
         let outcome = match &error {
             clickhouse::error::Error::BadResponse(text) => outcome_of_answer(code, text),
             clickhouse::error::Error::Network(source) if never_connected(source.as_ref()) => {
@@ -206,6 +209,19 @@ pub(crate) fn code_in(text: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
+/// Parses the code of an insert's exception. The end of a connection between hosts has the codes of
+/// rows that cannot be read, and is returned as NETWORK_ERROR.
+fn code_of_insert(text: &str) -> Option<u32> {
+    let code = code_in(text)?;
+    // ATTEMPT_TO_READ_AFTER_EOF, CANNOT_READ_ALL_DATA, CHECKSUM_DOESNT_MATCH, INCORRECT_DATA,
+    // CANNOT_DECOMPRESS, UNKNOWN_CODEC.
+    let is_of_a_reader = matches!(code, 32 | 33 | 40 | 117 | 271 | 432);
+    match is_of_a_reader && text.contains("while receiving packet from") {
+        true => Some(210),
+        false => Some(code),
+    }
+}
+
 pub(crate) const fn schema_is_missing(code: u32) -> bool {
     // UNKNOWN_TABLE, UNKNOWN_DATABASE
     matches!(code, 60 | 81)
@@ -265,7 +281,11 @@ pub(crate) const fn is_of_the_host(code: Option<u32>) -> bool {
         None => true,
         // NO_ZOOKEEPER, ABORTED (as when it shuts down), TABLE_IS_READ_ONLY, KEEPER_EXCEPTION: the
         // host has lost its Keeper, or ends.
-        Some(code) => matches!(code, 225 | 236 | 242 | 999),
+        Some(225 | 236 | 242 | 999) => true,
+        // DNS_ERROR, SOCKET_TIMEOUT, NETWORK_ERROR, ALL_CONNECTION_TRIES_FAILED: it may be the only
+        // one that cannot reach a shard. TOO_MANY_SIMULTANEOUS_QUERIES: it is busy.
+        Some(198 | 202 | 209 | 210 | 279) => true,
+        Some(_) => false,
     }
 }
 
@@ -279,6 +299,9 @@ mod tests {
             (None, true),
             (Some(999), true),
             (Some(242), true),
+            (Some(279), true),
+            (Some(210), true),
+            (Some(202), true),
             (Some(33), false),
             (Some(60), false),
             (Some(241), false),
@@ -307,6 +330,28 @@ mod tests {
             (
                 "Code: 33. DB::Exception: Cannot read all data",
                 Some(33),
+                BadData,
+            ),
+            (
+                "Code: 32. DB::Exception: Attempt to read after eof: while receiving packet from \
+                 ch2:9000",
+                Some(210),
+                Unknown,
+            ),
+            (
+                "Code: 33. DB::Exception: Cannot read all data: while receiving packet from ch2:9000",
+                Some(210),
+                Unknown,
+            ),
+            (
+                "Code: 40. DB::Exception: Checksum doesn't match: while receiving packet from \
+                 ch2:9000",
+                Some(210),
+                Unknown,
+            ),
+            (
+                "Code: 32. DB::Exception: Attempt to read after eof",
+                Some(32),
                 BadData,
             ),
             (

@@ -4,7 +4,11 @@
 //! insert means to ask for it first, by the name of its token, on every host.
 
 use crate::Settings;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Time between two warnings: while a shard is away all hosts fail, in turns.
+const WARNING_SECONDS: u64 = 60;
 
 /// Addresses of the hosts, of which one is asked at a time.
 #[derive(Debug)]
@@ -12,6 +16,9 @@ pub(crate) struct Hosts {
     urls: Vec<String>,
     /// Counts up with every change; the remainder is the index of the host that is asked.
     turn: AtomicUsize,
+    began: Instant,
+    /// Seconds since the beginning from which on a change is warned of.
+    next_warning: AtomicU64,
 }
 
 /// Host that a statement is sent to.
@@ -27,6 +34,8 @@ impl Hosts {
         Self {
             urls: first.chain(&settings.other_urls).cloned().collect(),
             turn: AtomicUsize::new(0),
+            began: Instant::now(),
+            next_warning: AtomicU64::new(0),
         }
     }
 
@@ -53,13 +62,24 @@ impl Hosts {
         let changed =
             self.turn
                 .compare_exchange(failed.turn, next, Ordering::Relaxed, Ordering::Relaxed);
-        if changed.is_ok() {
+        if changed.is_ok() && self.is_to_be_warned(self.began.elapsed().as_secs()) {
             tracing::warn!(
                 failed = failed.url,
                 next = self.current().url,
                 "a host of ClickHouse fails; the next one is asked"
             );
         }
+    }
+
+    /// Returns true if no warning was given within the last minute, and this one is to be.
+    fn is_to_be_warned(&self, now_seconds: u64) -> bool {
+        let due = self.next_warning.load(Ordering::Relaxed);
+        let next = now_seconds + WARNING_SECONDS;
+        now_seconds >= due
+            && self
+                .next_warning
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
     }
 }
 
@@ -82,6 +102,13 @@ mod tests {
             assert_eq!(host.url, expected);
             hosts.leave(host);
         }
+    }
+
+    #[test]
+    fn hosts_that_fail_in_turns_are_warned_of_once_in_a_minute() {
+        let hosts = hosts(&["http://b"]);
+        let warned = [0, 1, 59, 60, 61, 130].map(|at| hosts.is_to_be_warned(at));
+        assert_eq!(warned, [true, false, false, true, false, true]);
     }
 
     #[test]

@@ -84,6 +84,7 @@ pub use migrate::{MigrateError, schema_statements};
 pub use nonce::nonce_column;
 pub use person_table::PersonTable;
 pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
+pub use present_keys::PlacedKey;
 pub use project_query::{ProjectAnswer, ProjectLogin, ProjectStatement, QueryProgress};
 pub use project_users::{ProjectUsers, UserLimits};
 pub use project_views::{ProjectToken, ProjectViews};

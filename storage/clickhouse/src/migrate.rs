@@ -36,6 +36,28 @@ pub enum MigrateError {
         /// Number of hosts of the cluster.
         hosts: u64,
     },
+    /// Rows of a shard would be on one of its hosts or another.
+    #[error(
+        "the cluster has {hosts} hosts in {shards} shards; with clickhouse_replication none each \
+         shard is one host"
+    )]
+    Unreplicated {
+        /// Number of hosts of the cluster.
+        hosts: u64,
+        /// Number of its shards.
+        shards: u64,
+    },
+    /// Hosts would spread rows differently, and look for them differently.
+    #[error(
+        "{url} has another definition of the cluster in remote_servers than {first}: all hosts need \
+         the same shards in the same order"
+    )]
+    Definitions {
+        /// Address of the host that was asked first.
+        first: String,
+        /// Address of a host that differs.
+        url: String,
+    },
     /// A newer Millrace has migrated the schema.
     #[error(
         "ClickHouse has schema version {found}, this Millrace knows up to {known}; \
@@ -57,7 +79,10 @@ impl MigrateError {
             Self::Unreadable(source) | Self::Shards(source) | Self::Failed { source, .. } => {
                 Some(source)
             }
-            Self::Hosts { .. } | Self::Newer { .. } => None,
+            Self::Hosts { .. }
+            | Self::Unreplicated { .. }
+            | Self::Definitions { .. }
+            | Self::Newer { .. } => None,
         }
     }
 }
@@ -84,6 +109,7 @@ impl ClickHouse {
     pub async fn migrate(&self) -> Result<(), MigrateError> {
         let dialect = Dialect::of(&self.settings);
         self.check_hosts().await?;
+        self.check_definitions().await?;
         for statement in [
             dialect.create_database(),
             dialect.create_schema_migrations(),

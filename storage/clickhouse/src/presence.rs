@@ -12,9 +12,10 @@
 
 use crate::nonce::Nonce;
 use crate::settings::{quoted_name, quoted_text};
-use crate::{ClickHouse, QueryError, Replication};
+use crate::{ClickHouse, PlacedKey, QueryError, Replication};
 use clickhouse::query::Query;
 use millrace_rows::{Month, RowKey, Table};
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Most keys of one call of [`ClickHouse::count_present`].
@@ -58,7 +59,8 @@ impl ClickHouse {
         Ok(self.fetch_u64(&sql).await? > 0)
     }
 
-    /// Counts the `keys` that are in the table, and their rows. The keys must be distinct, and at
+    /// Counts the `keys` that are in the table, and their rows: on replicas that may be behind, in
+    /// that of any. The keys must be distinct, and at
     /// most [`PRESENCE_KEYS_MAX`].
     ///
     /// # Errors
@@ -74,9 +76,23 @@ impl ClickHouse {
         };
         let nonce = Nonce::new();
         let answer = self.long_query(&nonce.put_into(&sql)).fetch_one();
-        let (answered, keys, rows): (String, u64, u64) = self.within_deadline(answer).await?;
+        let (answered, found_keys, rows): (String, u64, u64) = self.within_deadline(answer).await?;
         nonce.check(&answered)?;
-        Ok(PresenceCount { keys, rows })
+        let counted = PresenceCount {
+            keys: found_keys,
+            rows,
+        };
+        if counted.keys >= keys.len() as u64 || !self.settings.replicas_may_be_behind() {
+            return Ok(counted);
+        }
+        // Replicas were asked of which some may lack rows that others of their shards have.
+        let listed = self.present_keys(table, month, keys).await?;
+        let listed: HashSet<PlacedKey> = listed.into_iter().collect();
+        let listed_keys: HashSet<RowKey> = listed.iter().map(|row| row.key).collect();
+        Ok(PresenceCount {
+            keys: counted.keys.max(listed_keys.len() as u64),
+            rows: counted.rows.max(listed.len() as u64),
+        })
     }
 
     /// Makes a query with many keys that sees all stored rows.

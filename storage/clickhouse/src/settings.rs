@@ -75,6 +75,11 @@ impl Settings {
         replication.is_some_and(|replication| replication != Replication::None)
     }
 
+    /// Returns true if a read of all shards may be answered by a replica that lacks stored rows.
+    pub(crate) fn replicas_may_be_behind(&self) -> bool {
+        self.sharded().is_some() && self.tokens_are_atomic() && self.insert_quorum.is_none()
+    }
+
     /// ClickHouse's settings of statements to tables whose rows are spread over shards.
     pub(crate) fn of_shards(&self) -> Vec<(&'static str, String)> {
         match self.sharded() {
@@ -115,6 +120,8 @@ impl Settings {
             settings.push(("skip_unavailable_shards", "0"));
             // A subquery over all shards in a query over all shards is answered once, for all.
             settings.push(("distributed_product_mode", "global"));
+            // A profile may have it, and a count would be that of one shard.
+            settings.push(("distributed_group_by_no_merge", "0"));
         }
         settings
     }
@@ -162,6 +169,41 @@ mod tests {
         assert_eq!(quoted_name("a`b\\"), "`a\\`b\\\\`");
         assert_eq!(quoted_text("a'b\\"), "'a\\'b\\\\'");
         assert_eq!(quoted_text("a\0b"), "'a\\0b'");
+    }
+
+    #[test]
+    fn replicas_without_a_quorum_may_be_behind() {
+        let quorum = Some(InsertQuorum::Majority);
+        for (cluster, replication, insert_quorum, expected) in [
+            (Some("main"), Replication::Keeper, None, true),
+            (Some("main"), Replication::Database, None, true),
+            (Some("main"), Replication::Keeper, quorum, false),
+            (Some("main"), Replication::None, None, false),
+            (Some("main"), Replication::Cloud, None, false),
+            (None, Replication::Keeper, None, false),
+        ] {
+            let settings = Settings {
+                cluster: cluster.map(str::to_owned),
+                replication,
+                insert_quorum,
+                ..Settings::new("http://h", "u", "p")
+            };
+            assert_eq!(settings.replicas_may_be_behind(), expected, "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn reads_of_shards_count_rows_of_all_whatever_the_profile_says() {
+        let of_one = Settings::new("http://h", "u", "p");
+        assert!(of_one.of_reads().is_empty());
+        let of_shards = Settings {
+            cluster: Some("main".to_owned()),
+            ..of_one
+        };
+        let set = of_shards.of_reads();
+        for name in ["skip_unavailable_shards", "distributed_group_by_no_merge"] {
+            assert!(set.contains(&(name, "0")), "{name}");
+        }
     }
 
     #[test]

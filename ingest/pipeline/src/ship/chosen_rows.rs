@@ -2,10 +2,10 @@
 
 use super::insert_batch::InsertBatch;
 use super::row_keys::KeyedRow;
+use super::row_lookup::MissingRows;
 use super::rows::Layout;
 use super::source::{read, unpacked};
 use millrace_log::{FrameSection, LogHandle, ReadError};
-use millrace_rows::RowKey;
 use std::collections::HashSet;
 
 /// Rows of a batch that were chosen by their keys.
@@ -14,9 +14,11 @@ pub struct ChosenRows {
     pub bytes: Vec<u8>,
     /// Rows in `bytes`.
     pub rows: Vec<KeyedRow>,
+    /// Other rows of the sections that have one of their keys.
+    pub others: Vec<KeyedRow>,
 }
 
-/// Reads the rows of a batch with these keys; `None` if one of them is not found, since rows are
+/// Reads the rows of a batch that are missing; `None` if one of them is not found, since rows are
 /// damaged or cannot be told apart. Blocks.
 ///
 /// # Errors
@@ -24,12 +26,13 @@ pub struct ChosenRows {
 pub fn rows_with(
     log: &LogHandle,
     batch: &InsertBatch<FrameSection>,
-    keys: &HashSet<RowKey>,
+    missing: &MissingRows,
 ) -> Result<Option<ChosenRows>, ReadError> {
     let Some(layout) = Layout::of(&batch.key.insert_target) else {
         return Ok(None);
     };
     let (mut chosen, mut found) = (ChosenRows::default(), HashSet::new());
+    let keys = missing.keys();
     for section in &batch.sections {
         let blocks = match read(log, std::slice::from_ref(section)) {
             Err(ReadError::Corrupt { .. }) => return Ok(None),
@@ -43,15 +46,19 @@ pub fn rows_with(
         };
         for (place, row) in rows.iter().enumerate() {
             let is_of_batch = batch.range.is_none_or(|range| range.contains(place));
-            if let Some(keyed) = row.keyed().filter(|_| is_of_batch)
-                && keys.contains(&keyed.key)
-            {
-                found.insert(keyed.key);
-                let bytes = bytes.get(row.bytes.clone()).unwrap_or_default();
-                chosen.bytes.extend_from_slice(bytes);
-                chosen.rows.push(keyed);
+            let Some(keyed) = row.keyed().filter(|row| keys.contains(&row.key)) else {
+                continue;
+            };
+            match missing.get(keyed.placed()).filter(|_| is_of_batch) {
+                Some(told) => {
+                    found.insert(told);
+                    let bytes = bytes.get(row.bytes.clone()).unwrap_or_default();
+                    chosen.bytes.extend_from_slice(bytes);
+                    chosen.rows.push(keyed);
+                }
+                None => chosen.others.push(keyed),
             }
         }
     }
-    Ok((found.len() == keys.len()).then_some(chosen))
+    Ok((found.len() == missing.len()).then_some(chosen))
 }

@@ -2,7 +2,7 @@
 
 use super::sink::Sink;
 use super::source::unpacked;
-use millrace_clickhouse::{Body, EventVersion, InsertError, PresenceCount, QueryError};
+use millrace_clickhouse::{Body, EventVersion, InsertError, PlacedKey, PresenceCount, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +98,7 @@ impl Sink for FakeSink {
         _: Table,
         _: Month,
         _: &[RowKey],
-    ) -> Result<Vec<RowKey>, QueryError> {
+    ) -> Result<Vec<PlacedKey>, QueryError> {
         Ok(Vec::new())
     }
 

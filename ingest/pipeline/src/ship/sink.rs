@@ -1,7 +1,7 @@
 //! ClickHouse as delivery needs it; a trait so that the model test can lose answers at will.
 
 use millrace_clickhouse::{
-    Body, ClickHouse, EventVersion, Insert, InsertError, PresenceCount, QueryError,
+    Body, ClickHouse, EventVersion, Insert, InsertError, PlacedKey, PresenceCount, QueryError,
 };
 use millrace_rows::{Month, RowKey, Table};
 use uuid::Uuid;
@@ -44,7 +44,7 @@ pub trait Sink: Clone + Send + Sync + 'static {
         table: Table,
         month: Month,
         keys: &[RowKey],
-    ) -> impl Future<Output = Result<Vec<RowKey>, QueryError>> + Send;
+    ) -> impl Future<Output = Result<Vec<PlacedKey>, QueryError>> + Send;
 
     /// See [`ClickHouse::are_stored_or_replaced`].
     fn are_stored_or_replaced(
@@ -112,7 +112,7 @@ impl Sink for ClickHouse {
         table: Table,
         month: Month,
         keys: &[RowKey],
-    ) -> Result<Vec<RowKey>, QueryError> {
+    ) -> Result<Vec<PlacedKey>, QueryError> {
         Self::present_keys(self, table, month, keys).await
     }
 

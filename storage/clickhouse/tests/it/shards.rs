@@ -5,7 +5,8 @@ use crate::fixture::{NOVEMBER, compressed};
 use bytes::Bytes;
 use clickhouse::{Client, Compression};
 use millrace_clickhouse::{
-    ClickHouse, Insert, InsertError, PersonTable, PresenceCount, Purpose, Replication, Settings,
+    ClickHouse, Insert, InsertError, PersonTable, PlacedKey, PresenceCount, Purpose, Replication,
+    Settings,
 };
 use millrace_embedded::CLUSTER;
 use millrace_embedded::testing::TestEngine;
@@ -127,12 +128,46 @@ async fn rows_are_spread_over_shards_and_stored_once_under_a_token() {
     assert_eq!(shards.present().await, all);
     let clickhouse = &shards.clickhouse;
     let present = clickhouse.present_keys(Table::Events, MONTH, &keys()).await;
-    let mut present = present.unwrap();
+    let mut present: Vec<RowKey> = present.unwrap().iter().map(|row| row.key).collect();
     present.sort_unstable_by_key(|key| key.id);
     assert_eq!(present, keys());
     assert!(!clickhouse.insert_is_running("token").await.unwrap());
     let whole = shards.numbers("SELECT count() FROM millrace.events").await;
     assert_eq!(whole, [ROWS; 3], "each host reads all shards");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_one_uuid_are_listed_by_their_distinct_ids() {
+    let shards = Shards::start().await;
+    let persons = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut bytes = Vec::new();
+    for person in persons {
+        let row = EventRow {
+            uuid: Uuid::from_u128(1),
+            event: b"seen",
+            properties: &[b"{}"],
+            timestamp: Micros(NOVEMBER),
+            team_id: ProjectId(1),
+            distinct_id: person.as_bytes(),
+            created_at: received_at(1),
+            historical_migration: false,
+        };
+        row.append_to(&mut bytes);
+    }
+    let insert = Insert {
+        insert_target: Table::Events.insert_target(),
+        token: "twins",
+        body: &vec![compressed(&bytes)],
+    };
+    shards.clickhouse.insert(&insert).await.unwrap();
+    let keys = &keys()[..1];
+    let listed = shards.clickhouse.present_keys(Table::Events, MONTH, keys);
+    let mut places: Vec<Option<u64>> = listed.await.unwrap().iter().map(|row| row.place).collect();
+    places.sort_unstable();
+    let of_person = |person: &str| Some(PlacedKey::place_of(person.as_bytes()));
+    let mut expected = persons.map(of_person);
+    expected.sort_unstable();
+    assert_eq!(places, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

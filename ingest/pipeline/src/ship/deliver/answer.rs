@@ -54,6 +54,16 @@ impl<B: Body> Delivery<'_, B> {
             }
             InsertOutcome::Lost => self.settle_lost(sink, error).await,
             InsertOutcome::BadData => {
+                // One shard refuses while another may still store its rows.
+                if sink.is_sharded() && sink.insert_is_running(self.token).await? {
+                    return Err(RetryReason::StillRunning);
+                }
+                // Halves have tokens of their own, and sections that cannot be looked up would be
+                // stored again by shards that have them.
+                if self.is_of_unknown_shards(sink) && !self.lookup.is_of_block() {
+                    let settled = self.settle_refusal(sink, error, InsertResult::Refused);
+                    return settled.await;
+                }
                 // A view may refuse what the table has already taken.
                 Ok(match self.presence(sink).await? {
                     Some(Presence::All) => InsertResult::Stored,
@@ -123,9 +133,13 @@ impl<B: Body> Delivery<'_, B> {
             None if self.stage == DeliveryStage::LastPart => Err(RetryReason::Insert(error)),
             // Halves have tokens of their own, and would store again what nobody can look up.
             None => {
+                let of = match self.table {
+                    None => "a table",
+                    Some(_) => "columns",
+                };
                 tracing::warn!(
                     token = self.token,
-                    "rows of a table that this version does not know are tried on as a whole; \
+                    "rows of {of} that this version does not know are tried on as a whole; \
                      others of their month go on: {error}"
                 );
                 Ok(InsertResult::Unproven {

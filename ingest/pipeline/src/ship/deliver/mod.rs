@@ -187,7 +187,7 @@ impl<B: Body> Delivery<'_, B> {
     /// Returns true if a few keys are all that is known of rows on shards: one row found says
     /// nothing of other shards, and the token has to do.
     fn is_of_unknown_shards<K: Sink>(&self, sink: &K) -> bool {
-        sink.is_sharded() && self.lookup.is_of_block()
+        sink.is_sharded() && self.lookup.is_of_some_rows()
     }
 
     /// Looks up the rows, which were sent as a block: on one server all are stored if one is.

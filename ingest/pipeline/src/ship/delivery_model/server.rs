@@ -3,7 +3,7 @@
 use crate::ship::sink::Sink;
 use bytes::Bytes;
 use millrace_clickhouse::{
-    Body, EventVersion, InsertError, InsertOutcome, PresenceCount, QueryError,
+    Body, EventVersion, InsertError, InsertOutcome, PlacedKey, PresenceCount, QueryError,
 };
 use millrace_rows::{Micros, Month, RowKey, Table};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -194,7 +194,7 @@ impl Sink for Server {
         _: Table,
         _: Month,
         _: &[RowKey],
-    ) -> Result<Vec<RowKey>, QueryError> {
+    ) -> Result<Vec<PlacedKey>, QueryError> {
         Ok(Vec::new())
     }
 

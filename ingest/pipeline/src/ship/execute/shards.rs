@@ -19,14 +19,13 @@ use crate::ship::insert_result::InsertResult;
 use crate::ship::plan::BatchId;
 use crate::ship::retries::DeliveryStage;
 use crate::ship::row_keys::lookup_of;
-use crate::ship::row_lookup::RowLookup;
+use crate::ship::row_lookup::{MissingRows, RowLookup};
 use crate::ship::sink::Sink;
 use bytes::Bytes;
 use millrace_blocks::Compressor;
 use millrace_clickhouse::Body;
 use millrace_log::FrameSection;
-use millrace_rows::{RowKey, Table};
-use std::collections::HashSet;
+use millrace_rows::Table;
 use std::sync::Arc;
 
 impl<K: Sink> InsertContext<K> {
@@ -47,11 +46,15 @@ impl<K: Sink> InsertContext<K> {
         let Some(table) = batch.key.table() else {
             return InsertResult::Parted;
         };
-        // Rows that share a key are told apart by halves.
-        let Some(keys) = self.missing_keys(batch, table, lookup).await else {
+        // Rows that nothing else tells apart are told apart by halves.
+        let Some(missing) = self.missing_keys(batch, table, lookup).await else {
             return InsertResult::Parted;
         };
-        let Some(missing) = self.rows_of(batch, keys).await else {
+        // The replica that counted them was behind the one that lists them.
+        if missing.is_empty() {
+            return InsertResult::Stored;
+        }
+        let Some(missing) = self.rows_of(batch, missing).await else {
             return InsertResult::Parted;
         };
         tracing::info!(
@@ -62,7 +65,7 @@ impl<K: Sink> InsertContext<K> {
         let mut packed = Vec::new();
         Compressor::new().compress_into(&missing.bytes, &mut packed);
         let body = vec![Bytes::from(packed)];
-        let lookup = lookup_of(Some(table), missing.rows, Vec::new());
+        let lookup = lookup_of(Some(table), missing.rows, missing.others);
         let delivery = self.delivery((id, stage), batch, (lookup, token), &body);
         let delivery = Delivery {
             in_doubt: true,
@@ -108,19 +111,19 @@ impl<K: Sink> InsertContext<K> {
         }
     }
 
-    /// Asks for the keys of rows that are missing, for as long as a shard cannot be asked; `None`
-    /// if there are none, or they cannot be told.
+    /// Asks for the rows that are missing, for as long as a shard cannot be asked; `None`
+    /// if they cannot be told.
     async fn missing_keys(
         &self,
         batch: &InsertBatch<FrameSection>,
         table: Table,
         lookup: &RowLookup,
-    ) -> Option<HashSet<RowKey>> {
+    ) -> Option<MissingRows> {
         let mut backoff = RetryBackoff::new();
         loop {
             let asked = lookup.missing_keys(&self.sink, table, batch.key.month);
             match asked.await {
-                Ok(missing) => return missing.filter(|missing| !missing.is_empty()),
+                Ok(missing) => return missing,
                 Err(error) => {
                     let failed = backoff.failed(true);
                     if failed.is_logged {
@@ -132,15 +135,15 @@ impl<K: Sink> InsertContext<K> {
         }
     }
 
-    /// Reads the rows of a batch with these keys; `None` if one of them cannot be found.
+    /// Reads the rows of a batch that are missing; `None` if one of them cannot be found.
     async fn rows_of(
         &self,
         batch: &Arc<InsertBatch<FrameSection>>,
-        keys: HashSet<RowKey>,
+        missing: MissingRows,
     ) -> Option<ChosenRows> {
-        let (log, batch, keys) = (self.log.clone(), Arc::clone(batch), Arc::new(keys));
+        let (log, batch, missing) = (self.log.clone(), Arc::clone(batch), Arc::new(missing));
         retry_forever("the log cannot be read", move || {
-            rows_with(&log, &batch, &keys).map_err(|error| error.to_string())
+            rows_with(&log, &batch, &missing).map_err(|error| error.to_string())
         })
         .await
     }

@@ -3,13 +3,17 @@
 use super::*;
 use crate::ship::sink::Sink;
 use crate::ship::source::unpacked;
-use millrace_clickhouse::{Body, EventVersion, PresenceCount, QueryError};
+use millrace_clickhouse::{Body, EventVersion, PlacedKey, PresenceCount, QueryError};
 use millrace_rows::RowKey;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
 const SHARDS: usize = 3;
-const ROWS: u128 = 9;
+/// Distinct ids of nine rows.
+const NINE: [&str; 9] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
+/// A row by its uuid and distinct id.
+type StoredRow = (Uuid, String);
 
 /// Fate of a shard's rows of one insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +22,13 @@ enum Fate {
     NotStored,
     /// The shard is killed between the token and the rows.
     TokenOnly,
+    /// Stored once it was asked whether the insert is running.
+    Late,
 }
 
-use Fate::{NotStored, Stored, TokenOnly};
+use Fate::{Late, NotStored, Stored, TokenOnly};
 
-/// Shards that store the rows of an insert each for itself, by their uuid.
+/// Shards that store the rows of an insert each for itself, by their distinct id.
 #[derive(Clone)]
 struct Shards {
     tokens_are_atomic: bool,
@@ -31,30 +37,40 @@ struct Shards {
 
 #[derive(Default)]
 struct ShardsState {
-    rows: Vec<Uuid>,
+    rows: Vec<StoredRow>,
     /// Tokens of each shard.
     tokens: [Vec<String>; SHARDS],
     fates: VecDeque<[Fate; SHARDS]>,
     boot_id: u128,
+    /// Rows of shards that are still storing them.
+    late: Vec<StoredRow>,
+    /// Of each lookup to come, true if it is asked of a replica of the last shard that has no rows
+    /// yet.
+    behind: VecDeque<bool>,
+    /// True if no insert is answered.
+    answers_are_lost: bool,
+    /// Exception of an insert that a shard did not store; by default a shard is gone.
+    exception: Option<(InsertOutcome, u32)>,
     /// Numbers of rows that were sent.
     sent: Vec<usize>,
 }
 
 impl ShardsState {
-    fn insert(&mut self, token: &str, rows: &[Uuid]) -> bool {
+    fn insert(&mut self, token: &str, rows: &[StoredRow]) -> bool {
         self.sent.push(rows.len());
         let fates = self.fates.pop_front().unwrap_or([Stored; SHARDS]);
         let mut are_stored = true;
         for (shard, fate) in fates.into_iter().enumerate() {
             let is_known = self.tokens[shard].iter().any(|known| known == token);
             let own = rows.iter().filter(|row| shard_of(row) == shard);
-            let own: Vec<Uuid> = own.copied().collect();
+            let own: Vec<StoredRow> = own.cloned().collect();
             if is_known || own.is_empty() {
                 continue;
             }
             are_stored &= fate == Stored;
             match fate {
                 Stored => self.rows.extend(own),
+                Late => self.late.extend(own),
                 NotStored => continue,
                 TokenOnly => self.boot_id += 1,
             }
@@ -64,8 +80,18 @@ impl ShardsState {
     }
 }
 
-fn shard_of(row: &Uuid) -> usize {
-    (row.as_u128() % SHARDS as u128) as usize
+impl ShardsState {
+    /// Rows that the next lookup finds.
+    fn seen(&mut self) -> Vec<StoredRow> {
+        let is_behind = self.behind.pop_front().unwrap_or_default();
+        let seen = self.rows.iter();
+        let seen = seen.filter(|row| !is_behind || shard_of(row) != SHARDS - 1);
+        seen.cloned().collect()
+    }
+}
+
+fn shard_of((_, distinct_id): &StoredRow) -> usize {
+    distinct_id.parse::<usize>().unwrap() % SHARDS
 }
 
 impl Shards {
@@ -99,14 +125,22 @@ impl Sink for Shards {
             index += 1;
         }
         let rows = events(&unpacked(&blocks).unwrap());
-        let rows: Vec<Uuid> = rows.iter().map(|row| row.uuid).collect();
-        match self.state().insert(token, &rows) {
+        let rows: Vec<StoredRow> = rows
+            .into_iter()
+            .map(|row| (row.uuid, row.distinct_id))
+            .collect();
+        let exception = self.state().exception;
+        let are_stored = self.state().insert(token, &rows);
+        match are_stored && !self.state().answers_are_lost {
             true => Ok(()),
-            false => Err(InsertError {
-                outcome: InsertOutcome::Unknown,
-                code: Some(210),
-                message: "a shard is gone".to_owned(),
-            }),
+            false => {
+                let (outcome, code) = exception.unwrap_or((InsertOutcome::Unknown, 210));
+                Err(InsertError {
+                    outcome,
+                    code: Some(code),
+                    message: "a shard does not have its rows".to_owned(),
+                })
+            }
         }
     }
 
@@ -120,10 +154,10 @@ impl Sink for Shards {
         _: Month,
         keys: &[RowKey],
     ) -> Result<PresenceCount, QueryError> {
-        let state = self.state();
-        let is_stored = |key: &&RowKey| state.rows.contains(&key.id);
-        let found = state.rows.iter();
-        let rows = found.filter(|row| keys.iter().any(|key| key.id == **row));
+        let seen = self.state().seen();
+        let is_stored = |key: &&RowKey| seen.iter().any(|row| row.0 == key.id);
+        let found = seen.iter();
+        let rows = found.filter(|row| keys.iter().any(|key| key.id == row.0));
         Ok(PresenceCount {
             keys: keys.iter().filter(is_stored).count() as u64,
             rows: rows.count() as u64,
@@ -135,10 +169,17 @@ impl Sink for Shards {
         _: Table,
         _: Month,
         keys: &[RowKey],
-    ) -> Result<Vec<RowKey>, QueryError> {
-        let state = self.state();
-        let found = keys.iter().filter(|key| state.rows.contains(&key.id));
-        Ok(found.copied().collect())
+    ) -> Result<Vec<PlacedKey>, QueryError> {
+        let seen = self.state().seen();
+        let placed = |row: &StoredRow| {
+            let key = keys.iter().find(|key| key.id == row.0)?;
+            Some(PlacedKey {
+                key: *key,
+                place: Some(PlacedKey::place_of(row.1.as_bytes())),
+            })
+        };
+        let found: HashSet<PlacedKey> = seen.iter().filter_map(placed).collect();
+        Ok(found.into_iter().collect())
     }
 
     async fn are_stored_or_replaced(
@@ -150,7 +191,11 @@ impl Sink for Shards {
     }
 
     async fn insert_is_running(&self, _: &str) -> Result<bool, QueryError> {
-        Ok(false)
+        let mut state = self.state();
+        let late = std::mem::take(&mut state.late);
+        let is_running = !late.is_empty();
+        state.rows.extend(late);
+        Ok(is_running)
     }
 
     async fn server_boot_id(&self, _: &str) -> Result<Uuid, QueryError> {
@@ -163,11 +208,29 @@ impl Sink for Shards {
 }
 
 fn nine_rows() -> Vec<EventRow<'static>> {
-    let row_of = |id| EventRow {
+    rows_of([1, 2, 3, 4, 5, 6, 7, 8, 9])
+}
+
+/// Nine rows of which some have one uuid: on two shards, and on one.
+fn nine_rows_with_twins() -> Vec<EventRow<'static>> {
+    rows_of([1, 1, 3, 4, 4, 3, 7, 7, 7])
+}
+
+fn rows_of(uuids: [u128; 9]) -> Vec<EventRow<'static>> {
+    let row_of = |(id, distinct_id): (u128, &'static str)| EventRow {
         uuid: Uuid::from_u128(id),
+        distinct_id: distinct_id.as_bytes(),
         ..row()
     };
-    (1..=ROWS).map(row_of).collect()
+    uuids.into_iter().zip(NINE).map(row_of).collect()
+}
+
+fn stored(rows: &[EventRow<'_>]) -> Vec<StoredRow> {
+    let distinct_id = |row: &EventRow<'_>| String::from_utf8(row.distinct_id.to_vec()).unwrap();
+    let rows = rows.iter().map(|row| (row.uuid, distinct_id(row)));
+    let mut rows: Vec<StoredRow> = rows.collect();
+    rows.sort_unstable();
+    rows
 }
 
 /// Executes a batch until it is stored, as a plan would.
@@ -198,11 +261,10 @@ async fn store(log: &Log, sink: &Shards, mut batch: InsertBatch<FrameSection>, d
     panic!("not stored after fifty executions");
 }
 
-fn assert_once(sink: &Shards, case: &[[Fate; SHARDS]]) {
-    let mut rows = sink.state().rows.clone();
-    rows.sort_unstable();
-    let expected: Vec<Uuid> = (1..=ROWS).map(Uuid::from_u128).collect();
-    assert_eq!(rows, expected, "{case:?}");
+fn assert_once(sink: &Shards, rows: &[EventRow<'_>], case: &[[Fate; SHARDS]]) {
+    let mut found = sink.state().rows.clone();
+    found.sort_unstable();
+    assert_eq!(found, stored(rows), "{case:?}");
 }
 
 /// All combinations of these fates.
@@ -218,8 +280,17 @@ fn combinations(fates: &[Fate]) -> Vec<[Fate; SHARDS]> {
 
 #[tokio::test(start_paused = true)]
 async fn shards_that_fail_in_any_two_tries_get_each_row_once() {
+    fail_in_two_tries(&nine_rows()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_of_one_uuid_on_several_shards_are_each_stored_once_by_shards_that_fail() {
+    fail_in_two_tries(&nine_rows_with_twins()).await;
+}
+
+async fn fail_in_two_tries(rows: &[EventRow<'static>]) {
     let dir = tempfile::tempdir().unwrap();
-    let (log, batch) = logged_rows(dir.path(), &nine_rows());
+    let (log, batch) = logged_rows(dir.path(), rows);
     // Replicated tables record a token with its rows.
     for (is_atomic, fates) in [
         (false, vec![Stored, NotStored, TokenOnly]),
@@ -231,7 +302,7 @@ async fn shards_that_fail_in_any_two_tries_get_each_row_once() {
                 let case = [*first, *second];
                 let sink = Shards::new(is_atomic, &case);
                 store(&log, &sink, batch.clone(), dir.path()).await;
-                assert_once(&sink, &case);
+                assert_once(&sink, rows, &case);
             }
         }
     }
@@ -244,15 +315,14 @@ async fn a_batch_in_doubt_after_a_restart_is_completed_although_its_token_is_for
     for is_atomic in [false, true] {
         let sink = Shards::new(is_atomic, &[[Stored, NotStored, Stored]]);
         let token = batch.token("node-live");
-        let rows: Vec<Uuid> = (1..=ROWS).map(Uuid::from_u128).collect();
-        assert!(!sink.state().insert(&token, &rows));
+        assert!(!sink.state().insert(&token, &stored(&nine_rows())));
         sink.state().tokens = <[Vec<String>; SHARDS]>::default();
         let in_doubt = InsertBatch {
             in_doubt: true,
             ..batch.clone()
         };
         store(&log, &sink, in_doubt, dir.path()).await;
-        assert_once(&sink, &[]);
+        assert_once(&sink, &nine_rows(), &[]);
         assert_eq!(sink.state().sent, [9, 3], "only the missing rows again");
     }
 }
@@ -263,6 +333,110 @@ async fn an_exception_of_one_shard_does_not_send_the_rows_of_others_again() {
     let (log, batch) = logged_rows(dir.path(), &nine_rows());
     let sink = Shards::new(true, &[[NotStored, Stored, Stored]; 3]);
     store(&log, &sink, batch, dir.path()).await;
-    assert_once(&sink, &[]);
+    assert_once(&sink, &nine_rows(), &[]);
     assert_eq!(sink.state().sent, [9, 3, 3, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_a_shard_refuses_are_not_halved_while_another_still_stores_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &nine_rows());
+    for is_atomic in [false, true] {
+        let sink = Shards::new(is_atomic, &[[Late; SHARDS]]);
+        sink.state().exception = Some((InsertOutcome::BadData, 469));
+        let waited = InsertBatch {
+            in_doubt: true,
+            is_suspect: true,
+            ..batch.clone()
+        };
+        store(&log, &sink, waited, dir.path()).await;
+        assert_once(&sink, &nine_rows(), &[]);
+        assert_eq!(sink.state().sent, [9]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_that_are_behind_do_not_have_rows_sent_under_another_token() {
+    for rows in [nine_rows(), nine_rows_with_twins()] {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, batch) = logged_rows(dir.path(), &rows);
+        // The first four lookups, in any order of replicas that are behind and not.
+        for case in 0..16 {
+            let sink = Shards::new(true, &[]);
+            sink.state().behind = (0..4).map(|nth| case >> nth & 1 == 1).collect();
+            sink.state().answers_are_lost = true;
+            let context = Arc::new(insert_context(&log, sink.clone(), dir.path()));
+            let sent = Arc::new(batch.clone());
+            let sent = context.execute(0, sent, DeliveryStage::First).await;
+            assert!(matches!(sent, InsertResult::InDoubt), "{sent:?}");
+            sink.state().answers_are_lost = false;
+            let in_doubt = InsertBatch {
+                in_doubt: true,
+                is_suspect: true,
+                ..batch.clone()
+            };
+            store(&log, &sink, in_doubt, dir.path()).await;
+            assert_once(&sink, &rows, &[]);
+            let tokens = sink.state().tokens.clone();
+            assert!(tokens.iter().all(|known| known.len() == 1), "{tokens:?}");
+        }
+    }
+}
+
+/// A batch of two sections, of which the lookup knows the keys in their headers only: both are of
+/// one shard.
+fn unknown_sections(dir: &Path) -> (Log, InsertBatch<FrameSection>, Vec<EventRow<'static>>) {
+    let first = nine_rows();
+    let second = rows_of([11, 12, 13, 14, 15, 16, 17, 18, 19]);
+    let (mut log, mut batch) = logged_rows(dir, &first);
+    let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
+    for row in &second {
+        row.append_to(&mut bytes);
+    }
+    Compressor::new().compress_into(&bytes, &mut blocks);
+    let header = SectionHeader {
+        insert_target: Table::Events.insert_target().to_owned(),
+        month: batch.key.month.0,
+        rows: second.len() as u32,
+        uncompressed_bytes: bytes.len() as u64,
+        keys: vec![second[0].key().to_bytes()],
+    };
+    log.append(&[millrace_log::Section {
+        header: &header,
+        blocks: &blocks,
+    }])
+    .unwrap();
+    log.sync().unwrap();
+    let mut frames = log.handle().reader(Position::FIRST);
+    frames.next().unwrap().unwrap();
+    let frame = frames.next().unwrap().unwrap();
+    batch.sections.push(Section {
+        position: SectionPosition {
+            frame: frame.position,
+            section: 0,
+        },
+        rows: header.rows,
+        row_bytes: bytes.len() as u64,
+        keys: vec![second[0].key()],
+        is_suspect: false,
+        source: frame.sections[0].clone(),
+    });
+    batch.span = LogSpan::of(&batch.sections).unwrap();
+    batch.key.insert_target = "events(uuid,colour)".into();
+    (log, batch, [first, second].concat())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_keys_of_sections_that_cannot_be_cut_do_not_stand_for_rows_of_other_shards() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch, rows) = unknown_sections(dir.path());
+    for is_atomic in [false, true] {
+        for fates in combinations(&[Stored, NotStored]) {
+            let sink = Shards::new(is_atomic, &[fates]);
+            store(&log, &sink, batch.clone(), dir.path()).await;
+            assert_once(&sink, &rows, &[fates]);
+            let tokens = sink.state().tokens.clone();
+            assert!(tokens.iter().all(|known| known.len() == 1), "{tokens:?}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::ship::sink::Sink;
 use millrace_blocks::decompress_into_vec;
-use millrace_clickhouse::{Body, EventVersion, InsertError, PresenceCount, QueryError};
+use millrace_clickhouse::{Body, EventVersion, InsertError, PlacedKey, PresenceCount, QueryError};
 use millrace_rows::testing::events;
 use millrace_rows::{Month, RowKey, Table};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -92,7 +92,7 @@ impl Sink for MemorySink {
         _: Table,
         _: Month,
         _: &[RowKey],
-    ) -> Result<Vec<RowKey>, QueryError> {
+    ) -> Result<Vec<PlacedKey>, QueryError> {
         Ok(Vec::new())
     }
 
