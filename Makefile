@@ -42,6 +42,7 @@ build: $(BROWSER) ## Build the release binary: target/release/millrace
 .PHONY: dist
 dist: $(BROWSER) ## Build what is shipped, stripped and linked as one: target/dist/millrace
 	cargo build --profile dist
+	strip "$${CARGO_TARGET_DIR:-target}/dist/millrace"
 
 ## Test
 
