@@ -292,6 +292,8 @@ pub(crate) const fn is_of_the_host(code: Option<u32>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::QueryError;
+    use clickhouse::error::Error;
 
     #[test]
     fn an_exception_about_rows_or_settings_does_not_turn_to_another_host() {
@@ -310,8 +312,6 @@ mod tests {
             assert_eq!(is_of_the_host(code), expected, "{code:?}");
         }
     }
-    use crate::QueryError;
-    use clickhouse::error::Error;
 
     #[test]
     fn an_exception_is_classified_by_the_state_of_the_rows() {

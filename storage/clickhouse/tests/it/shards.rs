@@ -63,7 +63,8 @@ impl Shards {
     }
 
     async fn present(&self) -> PresenceCount {
-        let counted = self.clickhouse.count_present(Table::Events, MONTH, &keys());
+        let keys = keys();
+        let counted = self.clickhouse.count_present(Table::Events, MONTH, &keys);
         counted.await.unwrap()
     }
 }
@@ -84,13 +85,14 @@ fn received_at(id: u64) -> Micros {
 fn rows() -> Vec<u8> {
     let mut out = Vec::new();
     for id in 1..=ROWS {
+        let distinct_id = format!("person {id}");
         let row = EventRow {
             uuid: Uuid::from_u128(u128::from(id)),
             event: b"seen",
             properties: &[b"{}"],
             timestamp: Micros(NOVEMBER),
             team_id: ProjectId(1),
-            distinct_id: format!("person {id}").as_bytes(),
+            distinct_id: distinct_id.as_bytes(),
             created_at: received_at(id),
             historical_migration: false,
         };
@@ -182,9 +184,10 @@ async fn a_killed_shard_gets_its_rows_by_the_same_token_and_the_others_no_row_tw
     let unusable = shards.clickhouse.check_usable(Purpose::Events).await;
     unusable.unwrap_err();
     shards.insert("token").await.unwrap_err();
+    let keys = keys();
     let counted = shards
         .clickhouse
-        .count_present(Table::Events, MONTH, &keys());
+        .count_present(Table::Events, MONTH, &keys);
     counted.await.unwrap_err();
     shards
         .clickhouse
