@@ -108,20 +108,25 @@ impl Server {
         number.map_err(|_| ExportError::retryable("ClickHouse's answer cannot be read."))
     }
 
+    /// URL of a statement, with its settings.
+    fn url_of(&self, statement: &Statement) -> Url {
+        let mut url = self.url.clone();
+        let ids = [
+            ("query", statement.sql.as_str()),
+            ("query_id", statement.id.as_str()),
+        ];
+        let settings = statement.settings.iter();
+        let settings = settings.map(|(name, value)| (*name, value.as_str()));
+        let pairs = ids.into_iter().chain(settings);
+        url.query_pairs_mut().clear().extend_pairs(pairs);
+        url
+    }
+
     /// Runs a statement once.
     pub(super) async fn once(&self, statement: &Statement) -> Result<String, FailedTry> {
-        let mut url = self.url.clone();
-        let mut pairs = url.query_pairs_mut();
-        pairs.clear();
-        pairs.append_pair("query", &statement.sql);
-        pairs.append_pair("query_id", &statement.id);
-        for (name, value) in &statement.settings {
-            pairs.append_pair(name, value);
-        }
-        drop(pairs);
         let request = self
             .client
-            .post(url)
+            .post(self.url_of(statement))
             .headers(self.headers.clone())
             .timeout(statement.time_max)
             .body(statement.rows.clone());

@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn separators_within_values_are_escaped() {
         let mut out = Vec::new();
-        let cells = [Some("a\tb\\N".into()), None, Some("é\r\n\0\"'".into())];
+        let cells: [Cell<'_>; 3] = [Some("a\tb\\N".into()), None, Some("é\r\n\0\"'".into())];
         append(&cells, &mut out);
         assert_eq!(
             String::from_utf8(out).unwrap(),

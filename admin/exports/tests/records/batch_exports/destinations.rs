@@ -53,7 +53,7 @@ const SERVICE_ACCOUNT: &str =
     r#"{"client_email": "e", "private_key_id": "i", "private_key": "s3cret"}"#;
 
 /// One destination of each type: its readable fields, and its secrets.
-pub(super) fn all_types() -> [(DestinationType, Value, Value); 11] {
+pub(super) fn all_types() -> [(DestinationType, Value, Value); 12] {
     let database =
         json!({ "host": "db.example.com", "database": "d", "schema": "s", "port": 5433 });
     let credentials = json!({ "user": "u", "password": "s3cret" });
