@@ -98,7 +98,7 @@ async fn errors_have_clickhouses_code_and_position() {
 
 async fn a_query_is_stopped_in_its_own_project_only() {
     let fixture = Fixture::new().await;
-    let project_id = fixture.made.project_id;
+    let project_id = fixture.made.project_id.0;
     for (id, status) in [(project_id, 204), (project_id + 1, 404)] {
         let path = format!("{QUERY}{}/", running_query(id));
         let answer = fixture
