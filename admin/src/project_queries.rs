@@ -35,7 +35,8 @@ pub trait ProjectQueries: fmt::Debug + Send + Sync {
     /// ClickHouse cannot be asked.
     async fn stop(&self, project_id: i64, query_id: Uuid) -> Result<bool, QueryFailure>;
 
-    /// Returns false while a query of a project is known to run, whether anybody waits for it or not.
+    /// Returns false while a query of a project is known to run, whether anybody waits for it or
+    /// not.
     async fn has_ended(&self, _project_id: i64, _query_id: Uuid) -> bool {
         true
     }

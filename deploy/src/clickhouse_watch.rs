@@ -3,8 +3,8 @@
 //! banner, by `/_health/ready?verbose` and by a metric, and withdrawn when it is solved.
 //!
 //! And an end of statements that neither their limit nor `KILL` ends: ClickHouse looks at both
-//! between two blocks only, and 32 such statements would keep all others out. The embedded engine is
-//! started again then.
+//! between two blocks only, and 32 such statements would keep all others out. The embedded engine
+//! is started again then.
 
 use crate::config::{Config, Engine};
 use crate::connect;

@@ -206,8 +206,8 @@ impl ProjectAccess {
         }
     }
 
-    /// Opens a project to a login of the program's own. Asked for each statement: the engine may have
-    /// been restored from a backup meanwhile, and would show no rows without a reason.
+    /// Opens a project to a login of the program's own. Asked for each statement: the engine may
+    /// have been restored from a backup meanwhile, and would show no rows without a reason.
     async fn open(&self, project_id: i64, user: &str) -> Result<(), QueryError> {
         let token = self.own_token(project_id, user);
         let clickhouse = &self.clickhouse;

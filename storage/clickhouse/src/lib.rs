@@ -13,7 +13,7 @@
 //! | `insert`, `insert_body` | [`Insert`]: one block of one month, under a token |
 //! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
-//! | `presence`, `present_keys` | looks up stored rows and running inserts |
+//! | `presence`, `present_keys`, `wanted_rows` | looks up stored rows and running inserts |
 //! | `boot_id` | the server's boot id, or that of all shards together |
 //! | `nonce` | random text of a query, which its answer has to repeat; [`nonce_column`] |
 //! | `event_versions` | [`EventVersion`]: looks up events that later ones may have replaced |
@@ -73,6 +73,7 @@ mod single_flight;
 mod tail;
 mod tls;
 mod usable;
+mod wanted_rows;
 mod work_budget;
 
 pub use backup::{CopyId, CopyState};

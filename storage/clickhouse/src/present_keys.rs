@@ -3,8 +3,8 @@
 
 use crate::dialect::Dialect;
 use crate::nonce::Nonce;
-use crate::presence::WantedRows;
 use crate::settings::quoted_text;
+use crate::wanted_rows::WantedRows;
 use crate::{ClickHouse, QueryError};
 use millrace_rows::{Micros, Month, RowKey, Table};
 use serde::Deserialize;
@@ -144,8 +144,8 @@ impl ClickHouse {
     }
 }
 
-/// Returns true if rows of one key may be on several shards, which their distinct ids tell; rejected
-/// events are spread by the id in their key.
+/// Returns true if rows of one key may be on several shards, which their distinct ids tell;
+/// rejected events are spread by the id in their key.
 const fn has_place(table: Table) -> bool {
     match table {
         Table::Events | Table::PersonUpdates => true,

@@ -33,6 +33,7 @@ mod lines;
 mod login;
 mod memory_file;
 mod names;
+mod process_state;
 mod profiles;
 mod query_key;
 mod serve;
@@ -51,13 +52,13 @@ pub use library::{LibraryError, find_library};
 pub use names::{
     ADMIN, EXPORT, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, READER, VIEWS,
 };
+pub use process_state::{State, Status};
 pub use query_key::QueryKey;
 pub use serve::run;
 pub use shards::{CLUSTER, ShardAddress, UnknownAddress};
 pub use sources::{Source, UnknownSource};
 pub use supervisor::{
-    EXIT_PERMANENT_FAILURE, Restarter, State, Status, Supervisor, SupervisorOptions, announce,
-    end_with_parent,
+    EXIT_PERMANENT_FAILURE, Restarter, Supervisor, SupervisorOptions, announce, end_with_parent,
 };
 pub use users_file::{
     UsersFile, UsersFileError, password_hash, project_password, project_user, token_hash,

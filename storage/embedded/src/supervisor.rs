@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::console::print_line;
 use crate::lines::next_line;
+use crate::process_state::{State, Status};
 
 /// Line prefix that the child writes to standard output, before its address, when it serves
 /// requests.
@@ -56,42 +57,6 @@ impl Default for SupervisorOptions {
             grace: Duration::from_secs(15),
         }
     }
-}
-
-/// State of the supervised process.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub enum State {
-    /// The process runs and does not serve requests yet.
-    Starting,
-    /// The process serves requests.
-    Up {
-        /// Address that it listens on.
-        address: SocketAddr,
-        /// Time at which it became ready.
-        since: Instant,
-    },
-    /// The process ended and is started again after a wait.
-    Waiting,
-    /// The supervisor was stopped.
-    Stopped,
-    /// The process cannot start, for the reason in its last line of standard error, and is not
-    /// started again.
-    Failed,
-}
-
-/// Current status of the supervised process.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// State of the process.
-    pub state: State,
-    /// Process id, while the process runs.
-    pub pid: Option<u32>,
-    /// Number of restarts.
-    pub restarts: u64,
-    /// End of the last process, for display: exit status and last line of standard error.
-    pub last_exit: Option<String>,
-    /// Last line of standard error of the last process.
-    pub last_stderr_line: Option<String>,
 }
 
 /// Starts the process again whenever it ends, until stopped or dropped.

@@ -4,7 +4,7 @@ use crate::server::run;
 
 /// Statements for a ClickHouse, with these further arguments.
 fn printed(args: &[&str]) -> Vec<String> {
-    let output = run(&[&["migrate", "--print"], args].concat());
+    let output = run(&[&["migrate", "--print"][..], args].concat());
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(str::to_owned).collect()

@@ -6,7 +6,7 @@ use std::process::Output;
 
 fn query(tenants: &Tenants, args: &[&str]) -> Output {
     let dir = ["--data-dir", tenants.dir.path().to_str().unwrap()];
-    run(&[&["query"], args, &dir].concat())
+    run(&[&["query"][..], args, &dir].concat())
 }
 
 fn printed(output: &Output) -> String {
