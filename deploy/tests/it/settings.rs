@@ -113,6 +113,13 @@ fn secrets_are_not_shown() {
     assert!(line_of(&output, "clickhouse_password").contains("MILLRACE_CLICKHOUSE_PASSWORD"));
 }
 
+fn assert_rejected(args: &[&str], needle: &str) {
+    let output = config("", &[], args);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(64), "{args:?}: {text}");
+    assert!(text.contains(needle), "{args:?}: {text}");
+}
+
 #[test]
 fn invalid_values_are_rejected_with_advice() {
     let table = [
@@ -155,6 +162,17 @@ fn invalid_values_are_rejected_with_advice() {
         (vec!["--clickhouse-memory", "2"], "at least 256 MiB"),
         (vec!["--log-bytes-max", "lots"], "such as 2GiB"),
         (vec!["--clickhouse-password", ""], "omit it"),
+        (vec!["--public-url", "events.example.com"], "https://"),
+        (vec!["--admin-public-url", "api.example.com"], "https://"),
+    ];
+    for (args, needle) in table {
+        assert_rejected(&args, needle);
+    }
+}
+
+#[test]
+fn invalid_settings_of_clusters_are_rejected_with_advice() {
+    let table = [
         (vec!["--clickhouse-cluster", "c"], "clickhouse_url"),
         (vec!["--clickhouse-insert-quorum", "2"], "no replicas"),
         (vec!["--clickhouse-insert-quorum", "1"], "more than half"),
@@ -182,14 +200,9 @@ fn invalid_values_are_rejected_with_advice() {
         ),
         (vec!["--clickhouse-replication", "keeper"], "not a cluster"),
         (vec!["--clickhouse-replication", "zookeeper"], "`keeper`"),
-        (vec!["--public-url", "events.example.com"], "https://"),
-        (vec!["--admin-public-url", "api.example.com"], "https://"),
     ];
     for (args, needle) in table {
-        let output = config("", &[], &args);
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(64), "{args:?}: {text}");
-        assert!(text.contains(needle), "{args:?}: {text}");
+        assert_rejected(&args, needle);
     }
 }
 
