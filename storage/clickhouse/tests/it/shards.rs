@@ -185,9 +185,7 @@ async fn a_killed_shard_gets_its_rows_by_the_same_token_and_the_others_no_row_tw
     unusable.unwrap_err();
     shards.insert("token").await.unwrap_err();
     let keys = keys();
-    let counted = shards
-        .clickhouse
-        .count_present(Table::Events, MONTH, &keys);
+    let counted = shards.clickhouse.count_present(Table::Events, MONTH, &keys);
     counted.await.unwrap_err();
     shards
         .clickhouse
