@@ -60,8 +60,7 @@ impl ClickHouse {
     }
 
     /// Counts the `keys` that are in the table, and their rows: on replicas that may be behind, in
-    /// that of any. The keys must be distinct, and at
-    /// most [`PRESENCE_KEYS_MAX`].
+    /// that of any. The keys must be distinct, and at most [`PRESENCE_KEYS_MAX`].
     ///
     /// # Errors
     /// If the server cannot be asked.

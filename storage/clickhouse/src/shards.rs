@@ -1,6 +1,7 @@
 //! Tables of a cluster that came from one shard or gets another one: renamed to what holds the rows
 //! of a shard, and, if every shard has them whole, copied to those that lack rows.
 
+use crate::definitions::unknown_cluster;
 use crate::dialect::{Dialect, everywhere};
 use crate::rejected_events::RESENT;
 use crate::settings::{quoted_name, quoted_text};
@@ -14,9 +15,6 @@ use tokio::time::timeout;
 
 /// Longest time of copying a table to a shard.
 const COPY_MAX: Duration = Duration::from_secs(6 * 3_600);
-
-/// Longest time to wait for what a host knows of its shards, which it has in memory.
-const DEFINITION_MAX: Duration = Duration::from_secs(5);
 
 /// Number of rows of a shard; rows that merges have yet to fold count once.
 #[derive(clickhouse::Row, Clone, Copy, Debug, Deserialize)]
@@ -40,7 +38,7 @@ impl ClickHouse {
             return Ok(1);
         };
         let sql = format!(
-            "SELECT toUInt64(max(shard_num)) FROM system.clusters WHERE cluster = {}",
+            "SELECT assumeNotNull(toUInt64(max(shard_num))) FROM system.clusters WHERE cluster = {}",
             quoted_text(cluster)
         );
         let count = u32::try_from(self.fetch_u64(&sql).await?).unwrap_or(u32::MAX);
@@ -58,54 +56,6 @@ impl ClickHouse {
         let cluster = quoted_text(cluster);
         let sql = format!("SELECT count() FROM cluster({cluster}, system.one)");
         self.fetch_u64(&sql).await.map(drop)
-    }
-
-    /// Checks that every host of a cluster without Keeper is among the addresses, since nothing
-    /// else carries statements there, and is a shard of its own.
-    pub(crate) async fn check_hosts(&self) -> Result<(), MigrateError> {
-        let (Some(Replication::None), Some(cluster)) =
-            (self.settings.replication(), self.settings.sharded())
-        else {
-            return Ok(());
-        };
-        let sql = format!(
-            "SELECT count() FROM system.clusters WHERE cluster = {}",
-            quoted_text(cluster)
-        );
-        let hosts = self.fetch_u64(&sql).await.map_err(MigrateError::Shards)?;
-        if hosts == 0 {
-            return Err(MigrateError::Shards(unknown_cluster(cluster)));
-        }
-        let shards = self.shard_count().await.map_err(MigrateError::Shards)?;
-        let addresses = self.hosts.urls().len() as u64;
-        are_single(hosts, u64::from(shards), addresses)
-    }
-
-    /// Checks that all addresses know the same shards in the same order: rows that one host spreads
-    /// are looked for by another when it fails.
-    pub(crate) async fn check_definitions(&self) -> Result<(), MigrateError> {
-        let Some(cluster) = self.settings.sharded() else {
-            return Ok(());
-        };
-        let sql = format!(
-            "SELECT toString(groupArray((shard_num, replica_num, host_name, port))) FROM (\
-             SELECT shard_num, replica_num, host_name, port FROM system.clusters \
-             WHERE cluster = {} ORDER BY shard_num, replica_num)",
-            quoted_text(cluster)
-        );
-        let mut definitions = Vec::new();
-        for url in self.hosts.urls() {
-            let client = self.client.clone().with_url(url);
-            let asked = client.query_raw(&sql).fetch_one::<String>();
-            // Another host than the one that is asked now is none to leave.
-            let asked = timeout(DEFINITION_MAX, asked).await;
-            match asked.unwrap_or(Err(Error::TimedOut)) {
-                Ok(definition) => definitions.push((url.as_str(), definition)),
-                // A host that is gone serves nobody; without Keeper it fails the next statement.
-                Err(error) => tracing::warn!(url, "a host cannot be asked for its shards: {error}"),
-            }
-        }
-        are_alike(&definitions)
     }
 
     /// Renames tables that a version before shards, or one server, has made, so that their rows are
@@ -147,7 +97,7 @@ impl ClickHouse {
             names = names.join(", "),
         );
         let found: Vec<(String, String)> = self
-            .within_deadline(client.query_raw(&sql).fetch_all())
+            .before_deadline(client.query_raw(&sql).fetch_all())
             .await?;
         for (table, engine) in found {
             let is_replicated = engine.starts_with("Replicated");
@@ -163,7 +113,7 @@ impl ClickHouse {
                 dialect.source(&dialect.local(&table)),
                 dialect.on_cluster(),
             );
-            self.within_deadline(client.query_raw(&rename).execute())
+            self.before_deadline(client.query_raw(&rename).execute())
                 .await?;
         }
         Ok(())
@@ -238,82 +188,9 @@ impl ClickHouse {
     }
 }
 
-/// Checks that each shard is one host, and each host an address: the hosts of a shard that nothing
-/// replicates have different rows.
-fn are_single(hosts: u64, shards: u64, addresses: u64) -> Result<(), MigrateError> {
-    if hosts != shards {
-        return Err(MigrateError::Unreplicated { hosts, shards });
-    }
-    if hosts != addresses {
-        return Err(MigrateError::Hosts { addresses, hosts });
-    }
-    Ok(())
-}
-
-/// Checks that hosts, by their addresses, have one definition of the cluster.
-fn are_alike(definitions: &[(&str, String)]) -> Result<(), MigrateError> {
-    let Some((first, expected)) = definitions.first() else {
-        return Ok(());
-    };
-    match definitions.iter().find(|(_, found)| found != expected) {
-        None => Ok(()),
-        Some((url, _)) => Err(MigrateError::Definitions {
-            first: (*first).to_owned(),
-            url: (*url).to_owned(),
-        }),
-    }
-}
-
-fn unknown_cluster(cluster: &str) -> QueryError {
-    QueryError::without_code(format!(
-        "clickhouse_cluster is {cluster:?}, which is not in ClickHouse's remote_servers"
-    ))
-}
-
 fn not_replicated(table: &str) -> QueryError {
     QueryError::without_code(format!(
         "the table {table} is not replicated; replicate it first (ATTACH TABLE … AS REPLICATED), or \
          set clickhouse_replication to none"
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_replicas_each_shard_is_one_host_that_is_an_address() {
-        assert!(are_single(3, 3, 3).is_ok());
-        let several = are_single(4, 2, 4);
-        assert!(matches!(several, Err(MigrateError::Unreplicated { .. })));
-        let unnamed = are_single(3, 3, 2);
-        assert!(matches!(unnamed, Err(MigrateError::Hosts { .. })));
-    }
-
-    #[test]
-    fn hosts_that_define_the_cluster_differently_are_refused() {
-        let table: [(&[&str], Option<&str>); 5] = [
-            (&[], None),
-            (&["[(1,1,'a',9000)]"], None),
-            (&["[(1,1,'a',9000)]", "[(1,1,'a',9000)]"], None),
-            (&["[(1,1,'a',9000)]", "[(1,1,'a',9000)]", "[]"], Some("2")),
-            (
-                &[
-                    "[(1,1,'a',9000),(2,1,'b',9000)]",
-                    "[(1,1,'b',9000),(2,1,'a',9000)]",
-                ],
-                Some("1"),
-            ),
-        ];
-        for (found, expected) in table {
-            let urls = ["0", "1", "2"].into_iter();
-            let found = urls.zip(found.iter().map(|it| (*it).to_owned()));
-            let result = are_alike(&found.collect::<Vec<_>>());
-            let differing = result.err().map(|error| match error {
-                MigrateError::Definitions { url, .. } => url,
-                other => panic!("{other}"),
-            });
-            assert_eq!(differing.as_deref(), expected);
-        }
-    }
 }

@@ -18,23 +18,31 @@ const ROWS: u64 = 300;
 
 struct Shards {
     engines: Vec<TestEngine>,
+    settings: Settings,
     clickhouse: ClickHouse,
+}
+
+/// Settings of a client of these engines.
+fn settings_of(engines: &[TestEngine]) -> Settings {
+    let urls = engines.iter().map(|engine| engine.url.clone());
+    let first = &engines[0];
+    Settings {
+        other_urls: urls.skip(1).collect(),
+        cluster: Some(CLUSTER.to_owned()),
+        replication: Replication::None,
+        ..Settings::new(&*first.url, &*first.user, &*first.password)
+    }
 }
 
 impl Shards {
     async fn start() -> Self {
         let engines = TestEngine::start_shards(3);
-        let urls: Vec<String> = engines.iter().map(|engine| engine.url.clone()).collect();
-        let settings = Settings {
-            other_urls: urls[1..].to_vec(),
-            cluster: Some(CLUSTER.to_owned()),
-            replication: Replication::None,
-            ..Settings::new(&*urls[0], &*engines[0].user, &*engines[0].password)
-        };
+        let settings = settings_of(&engines);
         let clickhouse = ClickHouse::new(&settings);
         clickhouse.migrate().await.unwrap();
         Self {
             engines,
+            settings,
             clickhouse,
         }
     }
@@ -53,19 +61,29 @@ impl Shards {
         client.query_raw(sql).execute().await.unwrap();
     }
 
+    async fn execute_on_each(&self, sql: &str) {
+        for shard in 0..self.engines.len() {
+            self.execute(shard, sql).await;
+        }
+    }
+
     async fn insert(&self, token: &str) -> Result<(), InsertError> {
-        let insert = Insert {
-            insert_target: Table::Events.insert_target(),
-            token,
-            body: &vec![compressed(&rows())],
-        };
-        self.clickhouse.insert(&insert).await
+        insert(&self.clickhouse, token).await
     }
 
     async fn present(&self) -> PresenceCount {
         let counted = self.clickhouse.count_present(Table::Events, MONTH, &keys());
         counted.await.unwrap()
     }
+}
+
+async fn insert(clickhouse: &ClickHouse, token: &str) -> Result<(), InsertError> {
+    let insert = Insert {
+        insert_target: Table::Events.insert_target(),
+        token,
+        body: &vec![compressed(&rows())],
+    };
+    clickhouse.insert(&insert).await
 }
 
 fn client(engine: &TestEngine) -> Client {
@@ -265,11 +283,7 @@ async fn a_purge_deletes_from_each_shard() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_of_each_shard_is_needed_to_make_the_tables() {
     let engines = TestEngine::start_shards(2);
-    let settings = Settings {
-        cluster: Some(CLUSTER.to_owned()),
-        replication: Replication::None,
-        ..Settings::new(&*engines[0].url, &*engines[0].user, &*engines[0].password)
-    };
+    let settings = settings_of(&engines[..1]);
     let error = ClickHouse::new(&settings).migrate().await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("1 addresses and the cluster 2"), "{text}");
@@ -279,4 +293,21 @@ async fn an_address_of_each_shard_is_needed_to_make_the_tables() {
     };
     let error = ClickHouse::new(&settings).migrate().await.unwrap_err();
     assert!(error.to_string().contains("remote_servers"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_sent_to_engines_that_know_their_shards_in_different_orders() {
+    let engines = TestEngine::start_shards_in_orders(&[&[0, 1], &[1, 0]]);
+    let clickhouse = ClickHouse::new(&settings_of(&engines));
+    let refused = [
+        clickhouse.migrate().await.unwrap_err().to_string(),
+        insert(&clickhouse, "token").await.unwrap_err().to_string(),
+        clickhouse.ping().await.unwrap_err().to_string(),
+    ];
+    for text in refused {
+        assert!(text.contains("another definition of the cluster"), "{text}");
+    }
+    let usable = clickhouse.check_usable(Purpose::Events).await;
+    let advice = usable.unwrap_err().to_string();
+    assert!(advice.contains("correct remote_servers"), "{advice}");
 }
