@@ -16,11 +16,13 @@ use tokio::time::timeout;
 /// Longest time of copying a table to a shard.
 const COPY_MAX: Duration = Duration::from_secs(6 * 3_600);
 
-/// Number of rows of a shard; rows that merges have yet to fold count once.
+/// Rows of a table on a shard; of several versions of a row the highest counts.
 #[derive(clickhouse::Row, Clone, Copy, Debug, Deserialize)]
 struct ShardRows {
     shard: u32,
     rows: u64,
+    /// Sum of hashes of keys and versions: shards with the same rows have the same.
+    hashes: u64,
 }
 
 /// Tables whose rows are spread over shards.
@@ -119,7 +121,7 @@ impl ClickHouse {
         Ok(())
     }
 
-    /// Copies persons and groups to shards that lack some, from the one that has the most. Returns
+    /// Copies persons and groups to shards that lack some, or have some in older versions. Returns
     /// the number of tables that were copied. Safe to repeat, and while persons are applied.
     ///
     /// # Errors
@@ -131,25 +133,47 @@ impl ClickHouse {
         }
         let shards = self.shard_count().await?;
         for table in PersonTable::ALL {
+            // Usually one shard is new, and the fullest one has what it lacks.
             let found = self.rows_of_shards(table).await?;
-            let Some(fullest) = found.iter().max_by_key(|shard| shard.rows) else {
+            let Some(fullest) = fullest(&found) else {
                 continue;
             };
-            for shard in 1..=shards {
-                let rows = found.iter().find(|found| found.shard == shard);
-                if rows.is_some_and(|found| found.rows == fullest.rows) {
-                    continue;
-                }
-                self.copy_to_shard(table, fullest.shard, shard).await?;
+            copied += self.copy_from(table, fullest, shards, &found).await?;
+            // Each of two shards may have rows that the other one lacks.
+            let found = self.rows_of_shards(table).await?;
+            if differing(&found, fullest, shards).is_empty() {
+                continue;
+            }
+            for shard in others(fullest, shards) {
+                self.copy_to_shard(table, shard, fullest).await?;
                 copied += 1;
             }
+            let found = self.rows_of_shards(table).await?;
+            copied += self.copy_from(table, fullest, shards, &found).await?;
         }
         Ok(copied)
     }
 
+    /// Copies a table from a shard to those that have other rows.
+    async fn copy_from(
+        &self,
+        table: PersonTable,
+        from: u32,
+        shards: u32,
+        found: &[ShardRows],
+    ) -> Result<u32, QueryError> {
+        let differing = differing(found, from, shards);
+        for shard in &differing {
+            self.copy_to_shard(table, from, *shard).await?;
+        }
+        Ok(u32::try_from(differing.len()).unwrap_or(u32::MAX))
+    }
+
     async fn rows_of_shards(&self, table: PersonTable) -> Result<Vec<ShardRows>, QueryError> {
         let sql = format!(
-            "SELECT _shard_num AS shard, uniqExact({columns}) AS rows FROM {source} GROUP BY shard",
+            "SELECT _shard_num AS shard, count() AS rows, \
+             assumeNotNull(sum(cityHash64({columns}, version))) AS hashes \
+             FROM {source} FINAL GROUP BY shard",
             columns = table.key_columns(),
             source = self.everywhere(table),
         );
@@ -172,6 +196,8 @@ impl ClickHouse {
         let mut settings = self.shared_settings();
         settings.push(("insert_shard_id", to.to_string()));
         settings.push(("parallel_distributed_insert_select", "0".to_owned()));
+        // A shard that lost rows may remember blocks of them.
+        settings.push(("insert_deduplicate", "0".to_owned()));
         for (name, value) in settings {
             query = query.with_setting(name, value);
         }
@@ -188,9 +214,57 @@ impl ClickHouse {
     }
 }
 
+/// Returns the shard that has the most rows; `None` if none has any.
+fn fullest(found: &[ShardRows]) -> Option<u32> {
+    let fullest = found.iter().max_by_key(|shard| shard.rows);
+    fullest.map(|shard| shard.shard)
+}
+
+/// Lists the numbers of the other shards.
+fn others(than: u32, shards: u32) -> impl Iterator<Item = u32> {
+    (1..=shards).filter(move |shard| *shard != than)
+}
+
+/// Lists the shards that have other rows than one of them; one without any is not found.
+fn differing(found: &[ShardRows], than: u32, shards: u32) -> Vec<u32> {
+    let of = |number: u32| {
+        let found = found.iter().find(|shard| shard.shard == number);
+        found.map(|shard| (shard.rows, shard.hashes))
+    };
+    let differs = |shard: &u32| of(*shard) != of(than);
+    others(than, shards).filter(differs).collect()
+}
+
 fn not_replicated(table: &str) -> QueryError {
     QueryError::without_code(format!(
         "the table {table} is not replicated; replicate it first (ATTACH TABLE … AS REPLICATED), or \
          set clickhouse_replication to none"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_with_other_rows_than_the_fullest_are_found_though_they_have_as_many() {
+        let of = |shard, rows, hashes| ShardRows {
+            shard,
+            rows,
+            hashes,
+        };
+        let table: [(&[ShardRows], Option<u32>, &[u32]); 5] = [
+            (&[], None, &[]),
+            (&[of(1, 2, 7), of(2, 2, 7), of(3, 2, 7)], Some(3), &[]),
+            (&[of(1, 2, 7), of(2, 2, 8), of(3, 1, 1)], Some(2), &[1, 3]),
+            (&[of(2, 2, 7)], Some(2), &[1, 3]),
+            (&[of(1, 3, 9), of(3, 2, 7)], Some(1), &[2, 3]),
+        ];
+        for (found, expected, others) in table {
+            assert_eq!(fullest(found), expected, "{found:?}");
+            if let Some(fullest) = fullest(found) {
+                assert_eq!(differing(found, fullest, 3), others, "{found:?}");
+            }
+        }
+    }
 }
