@@ -96,6 +96,13 @@ impl InsertError {
         }
     }
 
+    /// Returns true if an exception about rows that cannot be read may be that of a connection
+    /// between hosts that ended: its text may have been lost.
+    #[must_use]
+    pub fn may_be_of_a_connection(&self) -> bool {
+        self.code.is_some_and(is_of_a_reader)
+    }
+
     /// Returns true if fewer rows may be taken: the server has too little memory for the insert, or
     /// a gateway takes no request this large.
     #[must_use]
@@ -213,13 +220,17 @@ pub(crate) fn code_in(text: &str) -> Option<u32> {
 /// rows that cannot be read, and is returned as NETWORK_ERROR.
 fn code_of_insert(text: &str) -> Option<u32> {
     let code = code_in(text)?;
-    // ATTEMPT_TO_READ_AFTER_EOF, CANNOT_READ_ALL_DATA, CHECKSUM_DOESNT_MATCH, INCORRECT_DATA,
-    // CANNOT_DECOMPRESS, UNKNOWN_CODEC.
-    let is_of_a_reader = matches!(code, 32 | 33 | 40 | 117 | 271 | 432);
-    match is_of_a_reader && text.contains("while receiving packet from") {
+    match is_of_a_reader(code) && text.contains("while receiving packet from") {
         true => Some(210),
         false => Some(code),
     }
+}
+
+/// Returns true for exceptions of whatever reads bytes, be it an insert's body or a packet.
+const fn is_of_a_reader(code: u32) -> bool {
+    // ATTEMPT_TO_READ_AFTER_EOF, CANNOT_READ_ALL_DATA, CHECKSUM_DOESNT_MATCH, INCORRECT_DATA,
+    // CANNOT_DECOMPRESS, UNKNOWN_CODEC.
+    matches!(code, 32 | 33 | 40 | 117 | 271 | 432)
 }
 
 pub(crate) const fn schema_is_missing(code: u32) -> bool {
