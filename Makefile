@@ -131,7 +131,8 @@ torture-exports: # Kill processes that export again and again; run all exports o
 torture-cluster: # Kill shards and nodes of a cluster, cut and slow its links, and count; ten million events to 1, 2 and 3 shards
 	MILLRACE_CLUSTER_KILLS=$(or $(KILLS),200)$(if $(SEED), MILLRACE_CLUSTER_SEED=$(SEED)) \
 		MILLRACE_CLUSTER_EVENTS=10000000 \
-		CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace --test it cluster:: -- --nocapture
+		CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace --test it cluster:: -- \
+		--test-threads=1 --nocapture
 
 .PHONY: torture-schema
 torture-schema: # Send the organization API every request that Schemathesis makes up; read all pages of a full organization

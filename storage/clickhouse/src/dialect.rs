@@ -66,6 +66,17 @@ impl Dialect {
         }
     }
 
+    /// Clause that sends a statement about partitions to every host of the cluster: a replicated
+    /// database carries them to the replicas of one shard only.
+    pub(crate) fn partitions_on_cluster(&self) -> String {
+        match (self.replication, &self.shards) {
+            (Some(Replication::Keeper | Replication::Database), Some(cluster)) => {
+                format!(" ON CLUSTER {}", quoted_text(cluster))
+            }
+            _ => String::new(),
+        }
+    }
+
     /// Name of a table or view in a statement that makes it.
     pub(crate) fn head(&self, table: &str) -> String {
         format!("{}{}", self.source(table), self.on_cluster())
@@ -179,4 +190,27 @@ impl Dialect {
 /// Name of the table that writes to any shard of a table which every shard has whole.
 pub(crate) fn everywhere(table: &str) -> String {
     format!("{table}_all")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_about_partitions_go_to_every_host_that_keeper_knows() {
+        for (cluster, replication, expected) in [
+            (Some("main"), Replication::Keeper, " ON CLUSTER 'main'"),
+            (Some("main"), Replication::Database, " ON CLUSTER 'main'"),
+            (Some("main"), Replication::None, ""),
+            (Some("default"), Replication::Cloud, ""),
+            (None, Replication::Keeper, ""),
+        ] {
+            let dialect = Dialect::of(&Settings {
+                cluster: cluster.map(str::to_owned),
+                replication,
+                ..Settings::new("http://h", "u", "p")
+            });
+            assert_eq!(dialect.partitions_on_cluster(), expected, "{replication}");
+        }
+    }
 }

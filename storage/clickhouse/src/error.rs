@@ -89,11 +89,18 @@ impl InsertError {
 
     /// Returns true if another host of the cluster may do better: not if the rows could not be
     /// read.
-    pub(crate) const fn is_of_the_host(&self) -> bool {
+    pub(crate) fn is_of_the_host(&self) -> bool {
         match self.outcome {
             InsertOutcome::Unread | InsertOutcome::Lost | InsertOutcome::TooLarge => false,
-            _ => is_of_the_host(self.code),
+            _ => is_of_the_host(self.code, &self.message),
         }
+    }
+
+    /// Returns true if an exception about rows that cannot be read may be that of a connection
+    /// between hosts that ended: its text may have been lost.
+    #[must_use]
+    pub fn may_be_of_a_connection(&self) -> bool {
+        self.code.is_some_and(is_of_a_reader)
     }
 
     /// Returns true if fewer rows may be taken: the server has too little memory for the insert, or
@@ -213,13 +220,17 @@ pub(crate) fn code_in(text: &str) -> Option<u32> {
 /// rows that cannot be read, and is returned as NETWORK_ERROR.
 fn code_of_insert(text: &str) -> Option<u32> {
     let code = code_in(text)?;
-    // ATTEMPT_TO_READ_AFTER_EOF, CANNOT_READ_ALL_DATA, CHECKSUM_DOESNT_MATCH, INCORRECT_DATA,
-    // CANNOT_DECOMPRESS, UNKNOWN_CODEC.
-    let is_of_a_reader = matches!(code, 32 | 33 | 40 | 117 | 271 | 432);
-    match is_of_a_reader && text.contains("while receiving packet from") {
+    match is_of_a_reader(code) && text.contains("while receiving packet from") {
         true => Some(210),
         false => Some(code),
     }
+}
+
+/// Returns true for exceptions of whatever reads bytes, be it an insert's body or a packet.
+const fn is_of_a_reader(code: u32) -> bool {
+    // ATTEMPT_TO_READ_AFTER_EOF, CANNOT_READ_ALL_DATA, CHECKSUM_DOESNT_MATCH, INCORRECT_DATA,
+    // CANNOT_DECOMPRESS, UNKNOWN_CODEC.
+    matches!(code, 32 | 33 | 40 | 117 | 271 | 432)
 }
 
 pub(crate) const fn schema_is_missing(code: u32) -> bool {
@@ -274,8 +285,9 @@ pub(crate) fn outcome_of_answer(code: Option<u32>, text: &str) -> InsertOutcome 
     }
 }
 
-/// Returns true if the error is of the host that was asked, so that another one may do better.
-pub(crate) const fn is_of_the_host(code: Option<u32>) -> bool {
+/// Returns true if the error with this code and message is of the host that was asked, so that
+/// another one may do better.
+pub(crate) fn is_of_the_host(code: Option<u32>, message: &str) -> bool {
     match code {
         // Nobody answered in time, or not ClickHouse.
         None => true,
@@ -285,6 +297,9 @@ pub(crate) const fn is_of_the_host(code: Option<u32>) -> bool {
         // DNS_ERROR, SOCKET_TIMEOUT, NETWORK_ERROR, ALL_CONNECTION_TRIES_FAILED: it may be the only
         // one that cannot reach a shard. TOO_MANY_SIMULTANEOUS_QUERIES: it is busy.
         Some(198 | 202 | 209 | 210 | 279) => true,
+        // UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, IP_ADDRESS_NOT_ALLOWED,
+        // AUTHENTICATION_FAILED, of a shard: the host may have a wrong password for it.
+        Some(192..=195 | 516) => message.contains("Received from "),
         Some(_) => false,
     }
 }
@@ -297,19 +312,29 @@ mod tests {
 
     #[test]
     fn an_exception_about_rows_or_settings_does_not_turn_to_another_host() {
+        let (own, of_shard) = (
+            "DB::Exception: u: Authentication failed",
+            "DB::Exception: Received from ch2:9000. DB::Exception: u: Authentication failed",
+        );
         let table = [
-            (None, true),
-            (Some(999), true),
-            (Some(242), true),
-            (Some(279), true),
-            (Some(210), true),
-            (Some(202), true),
-            (Some(33), false),
-            (Some(60), false),
-            (Some(241), false),
+            (None, own, true),
+            (Some(999), own, true),
+            (Some(242), own, true),
+            (Some(279), own, true),
+            (Some(210), own, true),
+            (Some(202), own, true),
+            (Some(516), own, false),
+            (Some(516), of_shard, true),
+            (Some(33), of_shard, false),
+            (Some(60), of_shard, false),
+            (Some(241), of_shard, false),
         ];
-        for (code, expected) in table {
-            assert_eq!(is_of_the_host(code), expected, "{code:?}");
+        for (code, message, expected) in table {
+            assert_eq!(
+                is_of_the_host(code, message),
+                expected,
+                "{code:?} {message}"
+            );
         }
     }
 

@@ -7,6 +7,7 @@
 //! The body carries its length, though it is sent piece by piece: a connection that breaks in the
 //! middle must not look like a shorter insert.
 
+use crate::definitions::unsent;
 use crate::insert_body::Body;
 use crate::post::SuccessAnswer;
 use crate::settings::quoted_name;
@@ -80,19 +81,20 @@ impl ClickHouse {
         settings
     }
 
-    /// Sends rows to the host that is asked now, and turns to the next one if it fails.
+    /// Sends rows to the host that is asked now, and turns to another one if it fails.
     pub(crate) async fn post<B: Body>(
         &self,
         parameters: &[(&str, &str)],
         rows: &B,
     ) -> Result<SuccessAnswer, InsertError> {
         let host = self.hosts.current();
-        let to = (&*self.settings, host.url);
+        let asked = self.may_ask(host).await;
+        asked.map_err(|error| unsent(&error))?;
+        let to = (&*self.settings, self.hosts.url(host));
         let answered = self.poster.post(to, parameters, rows).await;
-        if let Err(error) = &answered
-            && error.is_of_the_host()
-        {
-            self.hosts.leave(host);
+        let is_of_the_host = answered.as_ref().is_err_and(InsertError::is_of_the_host);
+        if is_of_the_host {
+            self.leave(host).await;
         }
         answered
     }

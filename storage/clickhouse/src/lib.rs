@@ -9,7 +9,8 @@
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
 //! | `dialect`, `replication` | statements of one server and of a cluster |
 //! | `shards` | tables of a cluster that grows: renamed, and copied to new shards |
-//! | `hosts` | addresses of a cluster's hosts, of which the next one serves when one fails |
+//! | `hosts` | addresses of a cluster's hosts, of which another one serves when one fails |
+//! | `definitions` | compares the hosts' definitions of the cluster before anything is sent |
 //! | `insert`, `insert_body` | [`Insert`]: one block of one month, under a token |
 //! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
@@ -40,6 +41,7 @@
 mod answer;
 mod backup;
 mod boot_id;
+mod definitions;
 mod dialect;
 mod error;
 mod event_versions;
@@ -220,7 +222,8 @@ impl ClickHouse {
 
     /// Returns a client of the host that is asked now.
     pub(crate) fn client(&self) -> Client {
-        self.client.clone().with_url(self.hosts.current().url)
+        let host = self.hosts.current();
+        self.client.clone().with_url(self.hosts.url(host))
     }
 
     /// Returns a client that checks the names and types of the columns that it is answered.
@@ -241,29 +244,38 @@ impl ClickHouse {
         }
         for url in self.hosts.urls() {
             let client = self.client.clone().with_url(url);
-            self.within_deadline(client.query_raw(sql).execute())
+            self.before_deadline(client.query_raw(sql).execute())
                 .await?;
         }
         Ok(())
     }
 
-    /// Runs a query within its deadline: a server that accepts and never answers must not hold a
-    /// shipper for ever.
+    /// Runs a query of the host that is asked now within its deadline, and turns to another host if
+    /// that one fails.
     pub(crate) async fn within_deadline<T>(
         &self,
         query: impl Future<Output = Result<T, clickhouse::error::Error>>,
     ) -> Result<T, QueryError> {
         let host = self.hosts.current();
-        let answered = tokio::time::timeout(self.settings.query_timeout, query)
-            .await
-            .unwrap_or(Err(clickhouse::error::Error::TimedOut))
-            .map_err(QueryError::from);
-        if let Err(error) = &answered
-            && error.is_of_the_host()
-        {
-            self.hosts.leave(host);
+        self.may_ask(host).await?;
+        let answered = self.before_deadline(query).await;
+        let is_of_the_host = answered.as_ref().is_err_and(QueryError::is_of_the_host);
+        if is_of_the_host {
+            self.leave(host).await;
         }
         answered
+    }
+
+    /// Runs a query within its deadline: a server that accepts and never answers must not hold a
+    /// shipper for ever.
+    pub(crate) async fn before_deadline<T>(
+        &self,
+        query: impl Future<Output = Result<T, clickhouse::error::Error>>,
+    ) -> Result<T, QueryError> {
+        tokio::time::timeout(self.settings.query_timeout, query)
+            .await
+            .unwrap_or(Err(clickhouse::error::Error::TimedOut))
+            .map_err(QueryError::from)
     }
 }
 

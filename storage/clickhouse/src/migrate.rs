@@ -3,7 +3,7 @@
 use crate::dialect::Dialect;
 use crate::schema::{MIGRATIONS, Migration};
 use crate::settings::{quoted_name, quoted_text};
-use crate::{ClickHouse, QueryError, Settings};
+use crate::{ClickHouse, QueryError, QueryErrorKind, Settings};
 
 /// Error of a migration that could not be applied.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -58,6 +58,12 @@ pub enum MigrateError {
         /// Address of a host that differs.
         url: String,
     },
+    /// Another node has shards, and this one has not.
+    #[error(
+        "the tables in ClickHouse are those of shards; set clickhouse_cluster and \
+         clickhouse_replication as on the nodes that made them"
+    )]
+    OfShards,
     /// A newer Millrace has migrated the schema.
     #[error(
         "ClickHouse has schema version {found}, this Millrace knows up to {known}; \
@@ -82,7 +88,20 @@ impl MigrateError {
             Self::Hosts { .. }
             | Self::Unreplicated { .. }
             | Self::Definitions { .. }
+            | Self::OfShards
             | Self::Newer { .. } => None,
+        }
+    }
+
+    /// Turns an error of hosts that were compared into that of a query.
+    pub(crate) fn into_query(self) -> QueryError {
+        match self {
+            Self::Unreadable(source) | Self::Shards(source) | Self::Failed { source, .. } => source,
+            other => QueryError {
+                code: None,
+                kind: QueryErrorKind::Cluster,
+                message: other.to_string(),
+            },
         }
     }
 }
@@ -108,8 +127,7 @@ impl ClickHouse {
     /// If the server cannot be asked, refuses a statement, or has a newer schema.
     pub async fn migrate(&self) -> Result<(), MigrateError> {
         let dialect = Dialect::of(&self.settings);
-        self.check_hosts().await?;
-        self.check_definitions().await?;
+        self.check_cluster().await?;
         for statement in [
             dialect.create_database(),
             dialect.create_schema_migrations(),

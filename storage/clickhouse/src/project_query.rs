@@ -99,15 +99,14 @@ impl ClickHouse {
         let deadline = Instant::now() + statement.duration_max;
         let mut running = RunningQuery::new(self, statement.query_id);
         let (poster, host) = (&self.poster, self.hosts.current());
-        let to = (&settings, host.url);
+        let to = (&settings, self.hosts.url(host));
         let begun = poster.begin_statement(to, &parameters, &headers, statement.sql);
         let response = timeout_at(deadline, begun).await;
         let response = response.unwrap_or(Err(Error::TimedOut));
         let response = response.map_err(QueryError::from);
-        if let Err(error) = &response
-            && error.is_of_the_host()
-        {
-            self.hosts.leave(host);
+        let is_of_the_host = response.as_ref().is_err_and(QueryError::is_of_the_host);
+        if is_of_the_host {
+            self.leave(host).await;
         }
         let (head, body) = response?.into_parts();
         let code = header(&head.headers, EXCEPTION_CODE);

@@ -19,6 +19,9 @@ pub enum QueryErrorKind {
     Misconfigured,
     /// The TLS handshake fails until somebody changes something; with advice.
     Tls(&'static str),
+    /// The hosts of a cluster cannot be used together: somebody has to change its definition or our
+    /// settings.
+    Cluster,
     /// There was no connection, so the server has seen nothing.
     NoConnection,
     /// The connection ended without an answer, or with bytes that are no HTTP.
@@ -52,8 +55,8 @@ impl QueryError {
     }
 
     /// Returns true if the error is of the host that was asked, so that another one may do better.
-    pub(crate) const fn is_of_the_host(&self) -> bool {
-        is_of_the_host(self.code)
+    pub(crate) fn is_of_the_host(&self) -> bool {
+        is_of_the_host(self.code, &self.message)
     }
 
     /// Cause of the error, which stays the same for as long as the error lasts: the message may
@@ -70,7 +73,7 @@ impl QueryError {
     #[must_use]
     pub const fn outcome_name(&self) -> &'static str {
         match self.kind {
-            QueryErrorKind::Misconfigured | QueryErrorKind::Tls(_) => {
+            QueryErrorKind::Misconfigured | QueryErrorKind::Cluster | QueryErrorKind::Tls(_) => {
                 InsertOutcome::Misconfigured.name()
             }
             QueryErrorKind::NoConnection

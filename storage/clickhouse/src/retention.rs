@@ -2,6 +2,7 @@
 //!
 //! Whole months are dropped: that rewrites no parts, and is done or not.
 
+use crate::dialect::Dialect;
 use crate::nonce::Nonce;
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
@@ -44,7 +45,7 @@ impl ClickHouse {
                  SETTINGS max_partition_size_to_drop = 0",
                 database = quoted_name(&self.settings.database),
                 table = quoted_name(table),
-                on_cluster = self.on_cluster(),
+                on_cluster = Dialect::of(&self.settings).partitions_on_cluster(),
             ))
             .await?;
         }

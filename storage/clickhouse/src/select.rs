@@ -4,6 +4,7 @@
 //! A read must cost little, since inserts must not wait for it: few threads, a limit on memory, the
 //! lowest priority. The statement may only read.
 
+use crate::hosts::Host;
 use crate::nonce::Nonce;
 use crate::query_id::has_id;
 use crate::settings::quoted_text;
@@ -106,7 +107,8 @@ impl ClickHouse {
     /// # Errors
     /// If the address of the server cannot be parsed; any other error comes from the stream.
     pub fn read(&self, statement: &str, options: &ReadOptions) -> Result<RowStream, QueryError> {
-        let mut client = self.client();
+        let host = self.hosts.current();
+        let mut client = self.client.clone().with_url(self.hosts.url(host));
         if let Some(login) = &options.login {
             client = client
                 .with_user(login.user.as_str())
@@ -119,6 +121,7 @@ impl ClickHouse {
         let query = self.seeing_quorum(query);
         Ok(RowStream {
             clickhouse: self.clone(),
+            host,
             query_id: options.query_id.clone(),
             silence_max: options.silence_max,
             work: options
@@ -190,6 +193,8 @@ impl ClickHouse {
 /// Stream of the rows of a running SELECT. Dropped before its end, it stops the query.
 pub struct RowStream {
     clickhouse: ClickHouse,
+    /// Host that is asked.
+    host: Host,
     query_id: String,
     silence_max: Duration,
     work: Option<WorkBudget>,
@@ -232,6 +237,11 @@ impl RowStream {
                 self.stop();
                 self.state = State::Failed;
                 return Err(worked_too_long());
+            }
+            // Nothing is sent before the first piece is asked for.
+            if let Err(error) = self.clickhouse.may_ask(self.host).await {
+                self.state = State::Failed;
+                return Err(error);
             }
             match self.piece().await {
                 Ok(Some(Some(piece))) => self.tail.push(piece),
@@ -283,10 +293,20 @@ impl RowStream {
             self.stop();
         }
         if error.is_of_the_host() {
-            self.clickhouse.hosts.leave(self.clickhouse.hosts.current());
+            self.leave();
         }
         self.state = State::Failed;
         error
+    }
+
+    /// Turns to another host, beside the caller: an error must not be lost with a caller that stops
+    /// waiting.
+    fn leave(&self) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let (clickhouse, host) = (self.clickhouse.clone(), self.host);
+        runtime.spawn(async move { clickhouse.leave(host).await });
     }
 
     /// Stops the query: a server may not notice that nobody reads any more.

@@ -1,6 +1,7 @@
 //! Tables of a cluster that came from one shard or gets another one: renamed to what holds the rows
 //! of a shard, and, if every shard has them whole, copied to those that lack rows.
 
+use crate::definitions::unknown_cluster;
 use crate::dialect::{Dialect, everywhere};
 use crate::rejected_events::RESENT;
 use crate::settings::{quoted_name, quoted_text};
@@ -15,14 +16,13 @@ use tokio::time::timeout;
 /// Longest time of copying a table to a shard.
 const COPY_MAX: Duration = Duration::from_secs(6 * 3_600);
 
-/// Longest time to wait for what a host knows of its shards, which it has in memory.
-const DEFINITION_MAX: Duration = Duration::from_secs(5);
-
-/// Number of rows of a shard; rows that merges have yet to fold count once.
+/// Rows of a table on a shard; of several versions of a row the highest counts.
 #[derive(clickhouse::Row, Clone, Copy, Debug, Deserialize)]
 struct ShardRows {
     shard: u32,
     rows: u64,
+    /// Sum of hashes of keys and versions: shards with the same rows have the same.
+    hashes: u64,
 }
 
 /// Tables whose rows are spread over shards.
@@ -40,7 +40,7 @@ impl ClickHouse {
             return Ok(1);
         };
         let sql = format!(
-            "SELECT toUInt64(max(shard_num)) FROM system.clusters WHERE cluster = {}",
+            "SELECT assumeNotNull(toUInt64(max(shard_num))) FROM system.clusters WHERE cluster = {}",
             quoted_text(cluster)
         );
         let count = u32::try_from(self.fetch_u64(&sql).await?).unwrap_or(u32::MAX);
@@ -58,54 +58,6 @@ impl ClickHouse {
         let cluster = quoted_text(cluster);
         let sql = format!("SELECT count() FROM cluster({cluster}, system.one)");
         self.fetch_u64(&sql).await.map(drop)
-    }
-
-    /// Checks that every host of a cluster without Keeper is among the addresses, since nothing
-    /// else carries statements there, and is a shard of its own.
-    pub(crate) async fn check_hosts(&self) -> Result<(), MigrateError> {
-        let (Some(Replication::None), Some(cluster)) =
-            (self.settings.replication(), self.settings.sharded())
-        else {
-            return Ok(());
-        };
-        let sql = format!(
-            "SELECT count() FROM system.clusters WHERE cluster = {}",
-            quoted_text(cluster)
-        );
-        let hosts = self.fetch_u64(&sql).await.map_err(MigrateError::Shards)?;
-        if hosts == 0 {
-            return Err(MigrateError::Shards(unknown_cluster(cluster)));
-        }
-        let shards = self.shard_count().await.map_err(MigrateError::Shards)?;
-        let addresses = self.hosts.urls().len() as u64;
-        are_single(hosts, u64::from(shards), addresses)
-    }
-
-    /// Checks that all addresses know the same shards in the same order: rows that one host spreads
-    /// are looked for by another when it fails.
-    pub(crate) async fn check_definitions(&self) -> Result<(), MigrateError> {
-        let Some(cluster) = self.settings.sharded() else {
-            return Ok(());
-        };
-        let sql = format!(
-            "SELECT toString(groupArray((shard_num, replica_num, host_name, port))) FROM (\
-             SELECT shard_num, replica_num, host_name, port FROM system.clusters \
-             WHERE cluster = {} ORDER BY shard_num, replica_num)",
-            quoted_text(cluster)
-        );
-        let mut definitions = Vec::new();
-        for url in self.hosts.urls() {
-            let client = self.client.clone().with_url(url);
-            let asked = client.query_raw(&sql).fetch_one::<String>();
-            // Another host than the one that is asked now is none to leave.
-            let asked = timeout(DEFINITION_MAX, asked).await;
-            match asked.unwrap_or(Err(Error::TimedOut)) {
-                Ok(definition) => definitions.push((url.as_str(), definition)),
-                // A host that is gone serves nobody; without Keeper it fails the next statement.
-                Err(error) => tracing::warn!(url, "a host cannot be asked for its shards: {error}"),
-            }
-        }
-        are_alike(&definitions)
     }
 
     /// Renames tables that a version before shards, or one server, has made, so that their rows are
@@ -147,7 +99,7 @@ impl ClickHouse {
             names = names.join(", "),
         );
         let found: Vec<(String, String)> = self
-            .within_deadline(client.query_raw(&sql).fetch_all())
+            .before_deadline(client.query_raw(&sql).fetch_all())
             .await?;
         for (table, engine) in found {
             let is_replicated = engine.starts_with("Replicated");
@@ -163,13 +115,13 @@ impl ClickHouse {
                 dialect.source(&dialect.local(&table)),
                 dialect.on_cluster(),
             );
-            self.within_deadline(client.query_raw(&rename).execute())
+            self.before_deadline(client.query_raw(&rename).execute())
                 .await?;
         }
         Ok(())
     }
 
-    /// Copies persons and groups to shards that lack some, from the one that has the most. Returns
+    /// Copies persons and groups to shards that lack some, or have some in older versions. Returns
     /// the number of tables that were copied. Safe to repeat, and while persons are applied.
     ///
     /// # Errors
@@ -181,25 +133,47 @@ impl ClickHouse {
         }
         let shards = self.shard_count().await?;
         for table in PersonTable::ALL {
+            // Usually one shard is new, and the fullest one has what it lacks.
             let found = self.rows_of_shards(table).await?;
-            let Some(fullest) = found.iter().max_by_key(|shard| shard.rows) else {
+            let Some(fullest) = fullest(&found) else {
                 continue;
             };
-            for shard in 1..=shards {
-                let rows = found.iter().find(|found| found.shard == shard);
-                if rows.is_some_and(|found| found.rows == fullest.rows) {
-                    continue;
-                }
-                self.copy_to_shard(table, fullest.shard, shard).await?;
+            copied += self.copy_from(table, fullest, shards, &found).await?;
+            // Each of two shards may have rows that the other one lacks.
+            let found = self.rows_of_shards(table).await?;
+            if differing(&found, fullest, shards).is_empty() {
+                continue;
+            }
+            for shard in others(fullest, shards) {
+                self.copy_to_shard(table, shard, fullest).await?;
                 copied += 1;
             }
+            let found = self.rows_of_shards(table).await?;
+            copied += self.copy_from(table, fullest, shards, &found).await?;
         }
         Ok(copied)
     }
 
+    /// Copies a table from a shard to those that have other rows.
+    async fn copy_from(
+        &self,
+        table: PersonTable,
+        from: u32,
+        shards: u32,
+        found: &[ShardRows],
+    ) -> Result<u32, QueryError> {
+        let differing = differing(found, from, shards);
+        for shard in &differing {
+            self.copy_to_shard(table, from, *shard).await?;
+        }
+        Ok(u32::try_from(differing.len()).unwrap_or(u32::MAX))
+    }
+
     async fn rows_of_shards(&self, table: PersonTable) -> Result<Vec<ShardRows>, QueryError> {
         let sql = format!(
-            "SELECT _shard_num AS shard, uniqExact({columns}) AS rows FROM {source} GROUP BY shard",
+            "SELECT _shard_num AS shard, count() AS rows, \
+             assumeNotNull(sum(cityHash64({columns}, version))) AS hashes \
+             FROM {source} FINAL GROUP BY shard",
             columns = table.key_columns(),
             source = self.everywhere(table),
         );
@@ -222,6 +196,8 @@ impl ClickHouse {
         let mut settings = self.shared_settings();
         settings.push(("insert_shard_id", to.to_string()));
         settings.push(("parallel_distributed_insert_select", "0".to_owned()));
+        // A shard that lost rows may remember blocks of them.
+        settings.push(("insert_deduplicate", "0".to_owned()));
         for (name, value) in settings {
             query = query.with_setting(name, value);
         }
@@ -238,36 +214,25 @@ impl ClickHouse {
     }
 }
 
-/// Checks that each shard is one host, and each host an address: the hosts of a shard that nothing
-/// replicates have different rows.
-fn are_single(hosts: u64, shards: u64, addresses: u64) -> Result<(), MigrateError> {
-    if hosts != shards {
-        return Err(MigrateError::Unreplicated { hosts, shards });
-    }
-    if hosts != addresses {
-        return Err(MigrateError::Hosts { addresses, hosts });
-    }
-    Ok(())
+/// Returns the shard that has the most rows; `None` if none has any.
+fn fullest(found: &[ShardRows]) -> Option<u32> {
+    let fullest = found.iter().max_by_key(|shard| shard.rows);
+    fullest.map(|shard| shard.shard)
 }
 
-/// Checks that hosts, by their addresses, have one definition of the cluster.
-fn are_alike(definitions: &[(&str, String)]) -> Result<(), MigrateError> {
-    let Some((first, expected)) = definitions.first() else {
-        return Ok(());
+/// Lists the numbers of the other shards.
+fn others(than: u32, shards: u32) -> impl Iterator<Item = u32> {
+    (1..=shards).filter(move |shard| *shard != than)
+}
+
+/// Lists the shards that have other rows than one of them; one without any is not found.
+fn differing(found: &[ShardRows], than: u32, shards: u32) -> Vec<u32> {
+    let of = |number: u32| {
+        let found = found.iter().find(|shard| shard.shard == number);
+        found.map(|shard| (shard.rows, shard.hashes))
     };
-    match definitions.iter().find(|(_, found)| found != expected) {
-        None => Ok(()),
-        Some((url, _)) => Err(MigrateError::Definitions {
-            first: (*first).to_owned(),
-            url: (*url).to_owned(),
-        }),
-    }
-}
-
-fn unknown_cluster(cluster: &str) -> QueryError {
-    QueryError::without_code(format!(
-        "clickhouse_cluster is {cluster:?}, which is not in ClickHouse's remote_servers"
-    ))
+    let differs = |shard: &u32| of(*shard) != of(than);
+    others(than, shards).filter(differs).collect()
 }
 
 fn not_replicated(table: &str) -> QueryError {
@@ -282,38 +247,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_replicas_each_shard_is_one_host_that_is_an_address() {
-        assert!(are_single(3, 3, 3).is_ok());
-        let several = are_single(4, 2, 4);
-        assert!(matches!(several, Err(MigrateError::Unreplicated { .. })));
-        let unnamed = are_single(3, 3, 2);
-        assert!(matches!(unnamed, Err(MigrateError::Hosts { .. })));
-    }
-
-    #[test]
-    fn hosts_that_define_the_cluster_differently_are_refused() {
-        let table: [(&[&str], Option<&str>); 5] = [
-            (&[], None),
-            (&["[(1,1,'a',9000)]"], None),
-            (&["[(1,1,'a',9000)]", "[(1,1,'a',9000)]"], None),
-            (&["[(1,1,'a',9000)]", "[(1,1,'a',9000)]", "[]"], Some("2")),
-            (
-                &[
-                    "[(1,1,'a',9000),(2,1,'b',9000)]",
-                    "[(1,1,'b',9000),(2,1,'a',9000)]",
-                ],
-                Some("1"),
-            ),
+    fn shards_with_other_rows_than_the_fullest_are_found_though_they_have_as_many() {
+        let of = |shard, rows, hashes| ShardRows {
+            shard,
+            rows,
+            hashes,
+        };
+        let table: [(&[ShardRows], Option<u32>, &[u32]); 5] = [
+            (&[], None, &[]),
+            (&[of(1, 2, 7), of(2, 2, 7), of(3, 2, 7)], Some(3), &[]),
+            (&[of(1, 2, 7), of(2, 2, 8), of(3, 1, 1)], Some(2), &[1, 3]),
+            (&[of(2, 2, 7)], Some(2), &[1, 3]),
+            (&[of(1, 3, 9), of(3, 2, 7)], Some(1), &[2, 3]),
         ];
-        for (found, expected) in table {
-            let urls = ["0", "1", "2"].into_iter();
-            let found = urls.zip(found.iter().map(|it| (*it).to_owned()));
-            let result = are_alike(&found.collect::<Vec<_>>());
-            let differing = result.err().map(|error| match error {
-                MigrateError::Definitions { url, .. } => url,
-                other => panic!("{other}"),
-            });
-            assert_eq!(differing.as_deref(), expected);
+        for (found, expected, others) in table {
+            assert_eq!(fullest(found), expected, "{found:?}");
+            if let Some(fullest) = fullest(found) {
+                assert_eq!(differing(found, fullest, 3), others, "{found:?}");
+            }
         }
     }
 }

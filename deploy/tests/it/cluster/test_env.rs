@@ -7,13 +7,20 @@ use millrace_catalog::testing::TestDatabase;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
+use uuid::Uuid;
 
 /// Key of nodes that share a catalog.
 const SECRET_KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 /// Timeout of waits for a cluster that was harmed.
 const DEADLINE: Duration = Duration::from_secs(180);
+/// Setting of tables that nothing merges: each insert of a long run leaves a part.
+const MANY_PARTS: &str = "parts_to_delay_insert = 90000, parts_to_throw_insert = 100000";
+
+/// Numbers of rows and of different persons, by the name of the request.
+pub type Counts = BTreeMap<String, (u64, u64)>;
 
 /// Shard: an engine and the link by which others reach its native port.
 pub struct Shard {
@@ -99,6 +106,9 @@ impl ClusterEnv {
                 exists.ok().filter(|answer| answer == "1")
             });
             engine.stop_merges("millrace.events_local");
+            engine.query(&format!(
+                "ALTER TABLE millrace.events_local MODIFY SETTING {MANY_PARTS}"
+            ));
         }
     }
 
@@ -174,26 +184,46 @@ impl ClusterEnv {
         &self.key
     }
 
-    /// Counts of rows and of different uuids by the name of the event, over all shards.
-    pub fn counts(&self) -> Option<BTreeMap<String, (u64, u64)>> {
-        let sql = "SELECT event, count(), uniqExact(uuid) FROM millrace.events GROUP BY event";
-        let answer = self.shards[0].engine().ask(sql).ok()?;
+    /// Counts of a table over all shards; `None` while one is away.
+    pub fn counts(&self, table: &str) -> Option<Counts> {
+        let sql = format!(
+            "SELECT splitByString(' of ', distinct_id)[1] AS request, count(), \
+             uniqExact(distinct_id) FROM millrace.{table} GROUP BY request"
+        );
+        let answer = self.shards[0].engine().ask(&sql).ok()?;
         let row = |line: &str| {
             let mut columns = line.split('\t');
-            let event = columns.next()?.to_owned();
+            let request = columns.next()?.to_owned();
             let mut number = || columns.next()?.parse().ok();
-            Some((event, (number()?, number()?)))
+            Some((request, (number()?, number()?)))
         };
         answer.lines().map(row).collect()
     }
 
-    /// Waits until a check of the counts is passed.
-    pub fn until_counts(
-        &self,
-        what: &str,
-        check: impl Fn(&BTreeMap<String, (u64, u64)>) -> bool,
-    ) -> BTreeMap<String, (u64, u64)> {
-        eventually_within(DEADLINE, what, || self.counts().filter(&check))
+    /// Waits until a check of the counts of a table is passed.
+    pub fn until_counts(&self, table: &str, what: &str, check: impl Fn(&Counts) -> bool) -> Counts {
+        eventually_within(DEADLINE, what, || self.counts(table).filter(&check))
+    }
+
+    /// Waits until the nodes have nothing left to ship.
+    pub fn until_shipped(&self) {
+        let is_shipped = |node: &Node| {
+            let server = node.server.as_ref().unwrap();
+            server.metric("millrace_shipping_lag_seconds{lane=\"live\"}") == Some(0.0)
+        };
+        eventually_within(DEADLINE, "an end of shipping", || {
+            self.nodes.iter().all(is_shipped).then_some(())
+        });
+    }
+
+    /// Files of rows that the nodes gave up.
+    pub fn dead_letters(&self) -> Vec<PathBuf> {
+        let lanes = self.nodes.iter().flat_map(|node| {
+            let folder = node.dir.path().join("dead-letters");
+            ["live", "historical"].map(|lane| folder.join(lane))
+        });
+        let files = lanes.filter_map(|lane| std::fs::read_dir(lane).ok());
+        files.flatten().map(|file| file.unwrap().path()).collect()
     }
 
     /// Answer of each shard to a statement.
@@ -203,13 +233,18 @@ impl ClusterEnv {
     }
 }
 
-/// Sends events of this name, each of another person; returns true if they were acknowledged.
-pub fn send(to: SocketAddr, key: &str, event: &str, count: u32) -> bool {
+/// Sends events of this name, each of another person, and all with this uuid if there is one;
+/// returns true if they were acknowledged.
+pub fn send(to: SocketAddr, key: &str, event: &str, count: u32, uuid: Option<Uuid>) -> bool {
     let events = (0..count).map(|nth| {
-        json!({
+        let mut event = json!({
             "event": event, "distinct_id": format!("{event} of {nth}"),
             "properties": {"$set": {"nth": nth}},
-        })
+        });
+        if let Some(uuid) = uuid {
+            event["uuid"] = json!(uuid.to_string());
+        }
+        event
     });
     let body = json!({ "api_key": key, "batch": Value::from_iter(events) });
     let agent: ureq::Agent = ureq::Agent::config_builder()

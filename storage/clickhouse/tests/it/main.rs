@@ -17,6 +17,7 @@ mod ddl;
 mod faults;
 mod fixture;
 mod gateway;
+mod hosts;
 mod inserts;
 mod persons;
 mod presence;

@@ -18,23 +18,31 @@ const ROWS: u64 = 300;
 
 struct Shards {
     engines: Vec<TestEngine>,
+    settings: Settings,
     clickhouse: ClickHouse,
+}
+
+/// Settings of a client of these engines.
+fn settings_of(engines: &[TestEngine]) -> Settings {
+    let urls = engines.iter().map(|engine| engine.url.clone());
+    let first = &engines[0];
+    Settings {
+        other_urls: urls.skip(1).collect(),
+        cluster: Some(CLUSTER.to_owned()),
+        replication: Replication::None,
+        ..Settings::new(&*first.url, &*first.user, &*first.password)
+    }
 }
 
 impl Shards {
     async fn start() -> Self {
         let engines = TestEngine::start_shards(3);
-        let urls: Vec<String> = engines.iter().map(|engine| engine.url.clone()).collect();
-        let settings = Settings {
-            other_urls: urls[1..].to_vec(),
-            cluster: Some(CLUSTER.to_owned()),
-            replication: Replication::None,
-            ..Settings::new(&*urls[0], &*engines[0].user, &*engines[0].password)
-        };
+        let settings = settings_of(&engines);
         let clickhouse = ClickHouse::new(&settings);
         clickhouse.migrate().await.unwrap();
         Self {
             engines,
+            settings,
             clickhouse,
         }
     }
@@ -53,13 +61,14 @@ impl Shards {
         client.query_raw(sql).execute().await.unwrap();
     }
 
+    async fn execute_on_each(&self, sql: &str) {
+        for shard in 0..self.engines.len() {
+            self.execute(shard, sql).await;
+        }
+    }
+
     async fn insert(&self, token: &str) -> Result<(), InsertError> {
-        let insert = Insert {
-            insert_target: Table::Events.insert_target(),
-            token,
-            body: &vec![compressed(&rows())],
-        };
-        self.clickhouse.insert(&insert).await
+        insert(&self.clickhouse, token).await
     }
 
     async fn present(&self) -> PresenceCount {
@@ -67,6 +76,15 @@ impl Shards {
         let counted = self.clickhouse.count_present(Table::Events, MONTH, &keys);
         counted.await.unwrap()
     }
+}
+
+async fn insert(clickhouse: &ClickHouse, token: &str) -> Result<(), InsertError> {
+    let insert = Insert {
+        insert_target: Table::Events.insert_target(),
+        token,
+        body: &vec![compressed(&rows())],
+    };
+    clickhouse.insert(&insert).await
 }
 
 fn client(engine: &TestEngine) -> Client {
@@ -248,6 +266,76 @@ async fn persons_are_on_each_shard_and_are_copied_to_one_that_lacks_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn shards_that_lack_different_persons_or_have_older_versions_get_them() {
+    const VERSIONS: &str = "SELECT count() * 10 + min(version) \
+                            FROM (SELECT * FROM millrace.person_distinct_ids FINAL)";
+    let shards = Shards::start().await;
+    let clickhouse = &shards.clickhouse;
+    for id in [b"person 1", b"person 2", b"person 3"] {
+        let row = distinct_id(id, 2);
+        let copied = clickhouse.copy_persons(PersonTable::DistinctIds, row).await;
+        copied.unwrap();
+    }
+    assert_eq!(shards.numbers(VERSIONS).await, [32; 3]);
+    assert_eq!(clickhouse.fill_shards().await.unwrap(), 0);
+    for shard in 0..3 {
+        let delete = format!(
+            "ALTER TABLE millrace.person_distinct_ids DELETE WHERE distinct_id = 'person {}' \
+             SETTINGS mutations_sync = 1",
+            shard + 1
+        );
+        shards.execute(shard, &delete).await;
+    }
+    assert_eq!(shards.numbers(VERSIONS).await, [22; 3]);
+    assert!(clickhouse.fill_shards().await.unwrap() > 0);
+    assert_eq!(shards.numbers(VERSIONS).await, [32; 3]);
+
+    let old = "INSERT INTO millrace.person_distinct_ids \
+               SELECT team_id, distinct_id, person_id, toUInt64(1) \
+               FROM millrace.person_distinct_ids_all WHERE _shard_num = 1";
+    let table = "TRUNCATE TABLE millrace.person_distinct_ids";
+    shards.execute(2, table).await;
+    shards.execute(2, old).await;
+    assert_eq!(shards.numbers(VERSIONS).await[2] % 10, 1);
+    assert!(clickhouse.fill_shards().await.unwrap() > 0);
+    assert_eq!(shards.numbers(VERSIONS).await, [32; 3]);
+    assert_eq!(clickhouse.fill_shards().await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_one_replica_lacks_are_found_on_the_others() {
+    let mut shards = Shards::start().await;
+    shards.insert("token").await.unwrap();
+    // Replicas that are behind, as far as an engine without Keeper can have them: the table of all
+    // shards is of tables without rows.
+    let behind = "CREATE TABLE millrace.behind AS millrace.events_local";
+    shards.execute_on_each(behind).await;
+    shards.execute(0, "DROP TABLE millrace.events SYNC").await;
+    let events = "CREATE TABLE millrace.events AS millrace.behind \
+                  ENGINE = Distributed('millrace', 'millrace', 'behind', sipHash64(distinct_id))";
+    shards.execute(0, events).await;
+    for (replication, rows) in [(Replication::Keeper, ROWS), (Replication::None, 0)] {
+        let clickhouse = ClickHouse::new(&Settings {
+            replication,
+            ..shards.settings.clone()
+        });
+        let listed = clickhouse.present_keys(Table::Events, MONTH, &keys()).await;
+        assert_eq!(listed.unwrap().len() as u64, rows, "{replication}");
+        let counted = clickhouse.count_present(Table::Events, MONTH, &keys());
+        let expected = PresenceCount { keys: rows, rows };
+        assert_eq!(counted.await.unwrap(), expected, "{replication}");
+    }
+    // A replica may be away, and a shard may not.
+    shards.engines[2].kill9();
+    let clickhouse = ClickHouse::new(&Settings {
+        replication: Replication::Keeper,
+        ..shards.settings.clone()
+    });
+    let listed = clickhouse.present_keys(Table::Events, MONTH, &keys()).await;
+    listed.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_purge_deletes_from_each_shard() {
     let shards = Shards::start().await;
     shards.insert("token").await.unwrap();
@@ -266,11 +354,7 @@ async fn a_purge_deletes_from_each_shard() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_of_each_shard_is_needed_to_make_the_tables() {
     let engines = TestEngine::start_shards(2);
-    let settings = Settings {
-        cluster: Some(CLUSTER.to_owned()),
-        replication: Replication::None,
-        ..Settings::new(&*engines[0].url, &*engines[0].user, &*engines[0].password)
-    };
+    let settings = settings_of(&engines[..1]);
     let error = ClickHouse::new(&settings).migrate().await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("1 addresses and the cluster 2"), "{text}");
@@ -280,4 +364,36 @@ async fn an_address_of_each_shard_is_needed_to_make_the_tables() {
     };
     let error = ClickHouse::new(&settings).migrate().await.unwrap_err();
     assert!(error.to_string().contains("remote_servers"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_sent_to_engines_that_know_their_shards_in_different_orders() {
+    let engines = TestEngine::start_shards_in_orders(&[&[0, 1], &[1, 0]]);
+    let clickhouse = ClickHouse::new(&settings_of(&engines));
+    let refused = [
+        clickhouse.migrate().await.unwrap_err().to_string(),
+        insert(&clickhouse, "token").await.unwrap_err().to_string(),
+        clickhouse.ping().await.unwrap_err().to_string(),
+    ];
+    for text in refused {
+        assert!(text.contains("another definition of the cluster"), "{text}");
+    }
+    let usable = clickhouse.check_usable(Purpose::Events).await;
+    let advice = usable.unwrap_err().to_string();
+    assert!(advice.contains("correct remote_servers"), "{advice}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_without_a_cluster_makes_no_tables_among_those_of_shards() {
+    let shards = Shards::start().await;
+    let alone = Settings {
+        other_urls: Vec::new(),
+        cluster: None,
+        ..shards.settings.clone()
+    };
+    let error = ClickHouse::new(&alone).migrate().await.unwrap_err();
+    assert!(error.to_string().contains("clickhouse_cluster"), "{error}");
+    // Its inserts wait for the shards all the same.
+    insert(&ClickHouse::new(&alone), "token").await.unwrap();
+    assert_eq!(shards.present().await.rows, ROWS);
 }

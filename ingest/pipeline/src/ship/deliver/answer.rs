@@ -39,6 +39,13 @@ impl<B: Body> Delivery<'_, B> {
             && !self.in_doubt
             && may_be_of_some_shards(&error)
         {
+            // The shard that says so has none of the rows, and those that have theirs take the same
+            // rows under the token for a duplicate. What waits for its quorum may be the whole of
+            // which this is a part, under another token: parts are looked up.
+            let is_race = sink.tokens_are_atomic() && is_behind_another(&error) && !self.is_part;
+            if is_race && self.history.record_lost_race() {
+                return Err(RetryReason::Insert(error));
+            }
             return Ok(self.put_in_doubt(&error));
         }
         match error.outcome {
@@ -57,6 +64,14 @@ impl<B: Body> Delivery<'_, B> {
                 // One shard refuses while another may still store its rows.
                 if sink.is_sharded() && sink.insert_is_running(self.token).await? {
                     return Err(RetryReason::StillRunning);
+                }
+                // A connection between hosts that ends has the same codes, and a gateway may drop
+                // the text that tells.
+                if sink.is_sharded()
+                    && error.may_be_of_a_connection()
+                    && !self.history.record_unreadable(&error)
+                {
+                    return Err(RetryReason::Insert(error));
                 }
                 // Halves have tokens of their own, and sections that cannot be looked up would be
                 // stored again by shards that have them.
@@ -183,6 +198,12 @@ impl<B: Body> Delivery<'_, B> {
         }
         Ok(InsertResult::Lost(error.message))
     }
+}
+
+/// Returns true if a shard refused an insert since another one of the table waits for its quorum.
+fn is_behind_another(error: &InsertError) -> bool {
+    // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+    error.code == Some(286)
 }
 
 /// Returns true if some shards may have stored their rows of an insert that failed: an exception

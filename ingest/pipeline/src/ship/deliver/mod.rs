@@ -33,6 +33,8 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
+pub use retry::RetryReason;
+
 use crate::ship::attribution::{FailureHistory, StoredCounts};
 use crate::ship::backoff::RetryBackoff;
 use crate::ship::insert_result::InsertResult;
@@ -43,7 +45,6 @@ use crate::ship::sink::Sink;
 use millrace_clickhouse::{Body, QueryError};
 use millrace_log::fail_point::{FailPoint, pass};
 use millrace_rows::{Month, Table};
-use retry::RetryReason;
 use uuid::Uuid;
 
 /// Tries under one lock, after which a batch that may be failing alone goes behind the others.

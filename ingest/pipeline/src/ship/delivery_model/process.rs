@@ -301,7 +301,11 @@ impl Model {
                 }
             }
             InsertResult::Refused(_) | InsertResult::Lost(_) => {
-                if !self.plan.refused(id) {
+                let is_halved = match result {
+                    InsertResult::Lost(_) => self.plan.lost(id),
+                    _ => self.plan.refused(id),
+                };
+                if !is_halved {
                     let from = batch.range.map_or(0, |range| range.from) as usize;
                     self.dead_lettered.insert(batch.sections[0].source[from]);
                     self.plan.settled(id);

@@ -157,7 +157,14 @@ impl<K: Sink> InsertContext<K> {
             );
             return InsertResult::Refused(error);
         }
-        self.give_up(batch, blocks, error.code, error.message).await
+        let mut reason = error.message;
+        if self.sink.is_sharded() && batch.rows() > 1 {
+            reason.push_str(
+                "; shards other than the one that refuses may have stored rows of these: look for \
+                 them before you insert them",
+            );
+        }
+        self.give_up(batch, blocks, error.code, reason).await
     }
 
     /// Reads the payload of a batch, again and again while the disk fails.

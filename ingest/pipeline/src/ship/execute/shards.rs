@@ -13,11 +13,11 @@ use super::{InsertContext, retry_forever};
 use crate::ship::attribution::FailureHistory;
 use crate::ship::backoff::RetryBackoff;
 use crate::ship::chosen_rows::{ChosenRows, rows_with};
-use crate::ship::deliver::Delivery;
+use crate::ship::deliver::{Delivery, RetryReason};
 use crate::ship::insert_batch::InsertBatch;
 use crate::ship::insert_result::InsertResult;
 use crate::ship::plan::BatchId;
-use crate::ship::retries::DeliveryStage;
+use crate::ship::retries::{DeliveryStage, Failures};
 use crate::ship::row_keys::lookup_of;
 use crate::ship::row_lookup::{MissingRows, RowLookup};
 use crate::ship::sink::Sink;
@@ -47,7 +47,8 @@ impl<K: Sink> InsertContext<K> {
             return InsertResult::Parted;
         };
         // Rows that nothing else tells apart are told apart by halves.
-        let Some(missing) = self.missing_keys(batch, table, lookup).await else {
+        let missing = self.missing_keys((id, stage), batch, (lookup, token));
+        let Some(missing) = missing.await else {
             return InsertResult::Parted;
         };
         // The replica that counted them was behind the one that lists them.
@@ -111,27 +112,36 @@ impl<K: Sink> InsertContext<K> {
         }
     }
 
-    /// Asks for the rows that are missing, for as long as a shard cannot be asked; `None`
-    /// if they cannot be told.
+    /// Asks for the rows that are missing, for as long as a shard cannot be asked; `None` if they
+    /// cannot be told. Meanwhile the batch counts as failing, so that it holds no permit of the
+    /// lane.
     async fn missing_keys(
         &self,
+        (id, stage): (BatchId, DeliveryStage),
         batch: &InsertBatch<FrameSection>,
-        table: Table,
-        lookup: &RowLookup,
+        (lookup, token): (&RowLookup, &str),
     ) -> Option<MissingRows> {
+        let table = batch.key.table()?;
         let mut backoff = RetryBackoff::new();
+        let mut failures = Failures::before(stage);
         loop {
+            let permit = match table {
+                Table::PersonUpdates => None,
+                Table::Events | Table::RejectedEvents => self.retries.permit(&failures).await,
+            };
             let asked = lookup.missing_keys(&self.sink, table, batch.key.month);
-            match asked.await {
+            let reason = match asked.await {
                 Ok(missing) => return missing,
-                Err(error) => {
-                    let failed = backoff.failed(true);
-                    if failed.is_logged {
-                        tracing::warn!("it cannot be asked which rows shards lack: {error}");
-                    }
-                    tokio::time::sleep(failed.pause).await;
-                }
-            }
+                Err(error) => RetryReason::from(error),
+            };
+            drop(permit);
+            let is_unreachable = reason.is_unreachable();
+            let reported = self.retries.failed(id, &mut failures, is_unreachable);
+            reported.await;
+            let failed = backoff.failed(reason.is_cheap_to_retry());
+            let batch = (self.lane, token);
+            reason.report(&self.sink, batch, failed.is_logged).await;
+            tokio::time::sleep(failed.pause).await;
         }
     }
 

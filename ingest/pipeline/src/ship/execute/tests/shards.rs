@@ -1,6 +1,7 @@
 //! Inserts that some shards store and others do not.
 
 use super::*;
+use crate::ship::retries::FailureReport;
 use crate::ship::sink::Sink;
 use crate::ship::source::unpacked;
 use millrace_clickhouse::{Body, EventVersion, PlacedKey, PresenceCount, QueryError};
@@ -51,6 +52,10 @@ struct ShardsState {
     answers_are_lost: bool,
     /// Exception of an insert that a shard did not store; by default a shard is gone.
     exception: Option<(InsertOutcome, u32)>,
+    /// Number of lists of stored rows to come that fail.
+    unlisted: usize,
+    /// Number of lookups.
+    lookups: usize,
     /// Numbers of rows that were sent.
     sent: Vec<usize>,
 }
@@ -83,6 +88,7 @@ impl ShardsState {
 impl ShardsState {
     /// Rows that the next lookup finds.
     fn seen(&mut self) -> Vec<StoredRow> {
+        self.lookups += 1;
         let is_behind = self.behind.pop_front().unwrap_or_default();
         let seen = self.rows.iter();
         let seen = seen.filter(|row| !is_behind || shard_of(row) != SHARDS - 1);
@@ -170,7 +176,14 @@ impl Sink for Shards {
         _: Month,
         keys: &[RowKey],
     ) -> Result<Vec<PlacedKey>, QueryError> {
-        let seen = self.state().seen();
+        let seen = {
+            let mut state = self.state();
+            if let Some(left) = state.unlisted.checked_sub(1) {
+                state.unlisted = left;
+                return Err(QueryError::without_code("a shard is away"));
+            }
+            state.seen()
+        };
         let placed = |row: &StoredRow| {
             let key = keys.iter().find(|key| key.id == row.0)?;
             Some(PlacedKey {
@@ -353,6 +366,102 @@ async fn rows_that_a_shard_refuses_are_not_halved_while_another_still_stores_the
         assert_once(&sink, &nine_rows(), &[]);
         assert_eq!(sink.state().sent, [9]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_cannot_be_read_are_the_rows_if_it_is_so_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &nine_rows());
+    let waited = InsertBatch {
+        in_doubt: true,
+        is_suspect: true,
+        boot_id: Some(Uuid::nil()),
+        ..batch
+    };
+    // Exception, number of tries that it is answered, and whether rows are to blame then.
+    for (code, tries, is_refused) in [(33, 1, false), (33, 2, true), (469, 1, true)] {
+        for is_atomic in [false, true] {
+            let sink = Shards::new(is_atomic, &vec![[NotStored; SHARDS]; tries]);
+            sink.state().exception = Some((InsertOutcome::BadData, code));
+            let context = Arc::new(insert_context(&log, sink.clone(), dir.path()));
+            let executed = context.execute(0, Arc::new(waited.clone()), DeliveryStage::First);
+            let result = executed.await;
+            match is_refused {
+                true => assert!(matches!(result, InsertResult::Refused(_)), "{result:?}"),
+                false => assert_once(&sink, &nine_rows(), &[]),
+            }
+            assert_eq!(sink.state().sent.len(), tries + usize::from(!is_refused));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_insert_that_another_one_precedes_is_sent_again_before_its_rows_are_looked_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &nine_rows());
+    for (lost, sent) in [(3, vec![9; 4]), (22, [vec![9; 21], vec![3; 2]].concat())] {
+        let sink = Shards::new(true, &vec![[NotStored, Stored, Stored]; lost]);
+        sink.state().exception = Some((InsertOutcome::Unknown, 286));
+        store(&log, &sink, batch.clone(), dir.path()).await;
+        assert_once(&sink, &nine_rows(), &[]);
+        assert_eq!(sink.state().sent, sent);
+        assert_eq!(sink.state().lookups > 0, lost > 20);
+    }
+    // The other one may be the batch that this is a part of.
+    let sink = Shards::new(true, &[[NotStored; SHARDS]]);
+    sink.state().exception = Some((InsertOutcome::Unknown, 286));
+    let context = Arc::new(insert_context(&log, sink, dir.path()));
+    let part = InsertBatch {
+        is_part: true,
+        ..batch
+    };
+    let executed = context.execute(0, Arc::new(part), DeliveryStage::First);
+    assert!(matches!(executed.await, InsertResult::InDoubt));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_counts_as_failing_while_it_cannot_be_asked_which_rows_shards_lack() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &nine_rows());
+    let sink = Shards::new(true, &[[NotStored, Stored, Stored]]);
+    sink.state().unlisted = 5;
+    let (retries, mut reports) = Retries::new(1);
+    let context = Arc::new(InsertContext {
+        retries,
+        ..insert_context(&log, sink.clone(), dir.path())
+    });
+    let sent = Arc::clone(&context).execute(7, Arc::new(batch.clone()), DeliveryStage::First);
+    assert!(matches!(sent.await, InsertResult::InDoubt));
+    let in_doubt = InsertBatch {
+        in_doubt: true,
+        is_suspect: true,
+        ..batch
+    };
+    let completed = context.execute(7, Arc::new(in_doubt), DeliveryStage::First);
+    assert!(matches!(completed.await, InsertResult::Stored));
+    assert_once(&sink, &nine_rows(), &[]);
+    let expected = FailureReport {
+        id: 7,
+        is_unreachable: false,
+        is_parked: false,
+    };
+    assert_eq!(reports.try_recv(), Ok(expected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_of_rows_that_other_shards_may_have_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, mut batch) = logged_rows(dir.path(), &nine_rows());
+    batch.key.insert_target = "events(uuid,colour)".into();
+    (batch.in_doubt, batch.is_suspect) = (true, true);
+    let sink = Shards::new(true, &[[NotStored, Stored, Stored]]);
+    sink.state().exception = Some((InsertOutcome::BadData, 469));
+    let dead_letters = dir.path().join("dead-letters");
+    let context = Arc::new(insert_context(&log, sink, &dead_letters));
+    let executed = context.execute(0, Arc::new(batch), DeliveryStage::First);
+    assert!(matches!(executed.await, InsertResult::DeadLettered));
+    let label = std::fs::read_to_string(only_file(&dead_letters, "json")).unwrap();
+    assert!(label.contains("may have stored rows of these"), "{label}");
 }
 
 #[tokio::test(start_paused = true)]
