@@ -91,7 +91,7 @@ fn variables_of_kubernetes_are_ignored() {
 fn secrets_are_not_shown() {
     let output = config(
         "",
-        &[("MILLRACE_CLICKHOUSE_PASSWORD", "canary")],
+        &[("MILLRACE_CLICKHOUSE_PASSWORD", "canary-canary-canary")],
         &[
             "--database-url",
             "postgres://u:canary@h/d",
@@ -155,6 +155,10 @@ fn invalid_values_are_rejected_with_advice() {
         (vec!["--clickhouse-memory", "2"], "at least 256 MiB"),
         (vec!["--log-bytes-max", "lots"], "such as 2GiB"),
         (vec!["--clickhouse-password", ""], "omit it"),
+        (
+            vec!["--clickhouse-password", "nineteen characters"],
+            "shorter than 20",
+        ),
         (vec!["--clickhouse-cluster", "c"], "clickhouse_url"),
         (vec!["--clickhouse-insert-quorum", "2"], "no replicas"),
         (vec!["--clickhouse-insert-quorum", "1"], "more than half"),
