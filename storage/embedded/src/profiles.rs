@@ -4,8 +4,8 @@
 use crate::names::TOKEN_SETTING;
 
 /// Settings that no statement may change. Their values would be languages other than SQL, SQL in a
-/// string, paths to read or to write, addresses, disks elsewhere, or headers by which an answer is a
-/// page or another site may read it.
+/// string, paths to read or to write, addresses, disks elsewhere, or headers by which an answer is
+/// a page or another site may read it.
 const CONSTANT: [&str; 21] = [
     "dialect",
     "additional_table_filters",

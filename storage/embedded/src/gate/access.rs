@@ -67,7 +67,7 @@ pub(super) fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Returns true if a network has an address. One of IPv6 may have addresses of IPv4, as mapped ones.
+/// Returns true if a network has an address. One of IPv6 may have those of IPv4, as mapped ones.
 fn contains(network: &IpNet, address: IpAddr) -> bool {
     let address = address.to_canonical();
     let mapped = match address {

@@ -1,5 +1,5 @@
 //! Tests of clients without a password: what they send ends their connection and nothing else. The
-//! gate takes most of it before the engine does; whoever is on this machine finds the engine itself.
+//! gate takes most of it; whoever is on this machine finds the engine itself.
 
 use millrace_embedded::testing::TestEngine;
 use std::io::{Read as _, Write as _};

@@ -65,7 +65,7 @@ fn the_native_protocol_serves_the_users_of_the_http_interface() {
     assert_eq!(query(&engine, "SELECT 1"), "1\n");
 }
 
-/// A client of this protocol chooses what `currentUser()` is, and sends settings with its statement.
+/// A client of this protocol chooses what `currentUser()` is, and sends settings with a statement.
 #[test]
 fn a_project_that_claims_to_be_another_user_sees_no_other_rows() {
     let engine = TestEngine::start_with_native();
