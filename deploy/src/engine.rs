@@ -1,7 +1,7 @@
 //! Embedded ClickHouse: the supervised child process.
 
 use crate::clickhouse_users;
-use crate::config::{Config, Engine, is_long};
+use crate::config::{Config, Engine, is_long_password};
 use crate::credentials::Credentials;
 use anyhow::{Context, bail};
 use metrics::{counter, describe_counter};
@@ -234,7 +234,7 @@ pub fn ensure_password(config: &Config, credentials: &mut Credentials) {
     } = &config.engine
     {
         credentials.clickhouse_password.clone_from(password);
-    } else if !is_long(&credentials.clickhouse_password) {
+    } else if !is_long_password(&credentials.clickhouse_password) {
         credentials.clickhouse_password = Uuid::new_v4().simple().to_string();
     }
 }

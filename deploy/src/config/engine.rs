@@ -234,7 +234,7 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
         );
     }
     if let Some(password) = &settings.clickhouse_password
-        && !is_long(password)
+        && !is_long_password(password)
     {
         bail!(
             "clickhouse_password is shorter than {PASSWORD_LENGTH_MIN} characters, so it could be guessed; omit it, and \
@@ -267,7 +267,7 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
 
 /// Returns true for a password that nobody guesses.
 #[must_use]
-pub fn is_long(password: &str) -> bool {
+pub fn is_long_password(password: &str) -> bool {
     password.chars().count() >= PASSWORD_LENGTH_MIN
 }
 
