@@ -177,7 +177,7 @@ fn serve(
 async fn users_of_server(config: &Config, catalog: &Catalog) -> Infallible {
     match config.engine {
         Engine::Embedded { .. } => std::future::pending().await,
-        Engine::Server { .. } => clickhouse_sync::run(config.clone(), catalog.clone()).await,
+        Engine::Server { .. } => clickhouse_sync::run(config.clone(), catalog.clone(), None).await,
     }
 }
 

@@ -104,6 +104,9 @@ pub enum Command {
         /// Process that supervises the engine; the engine ends with it
         #[arg(long, hide = true)]
         parent: Option<u32>,
+        /// Port of loopback where the engine itself listens for that process; 0 takes a free one
+        #[arg(long, hide = true, default_value_t = 0)]
+        direct_port: u16,
     },
     /// List the users of ClickHouse, and change their passwords
     #[command(subcommand)]

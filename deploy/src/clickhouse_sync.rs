@@ -15,23 +15,27 @@ use crate::project_access::{
 use anyhow::Context;
 use millrace_catalog::{Catalog, ClickHouseUser};
 use millrace_clickhouse::{ProjectToken, QueryError, QueryErrorKind};
-use millrace_embedded::{PROJECT, UsersFile, project_user};
+use millrace_embedded::{PROJECT, Status, UsersFile, project_user};
 use millrace_organizations::{ClickHouseUsers, Projects};
 use millrace_rows::RareLog;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 /// Pause between two looks at the catalog: a new password holds, and a deleted project loses its
 /// user, within two seconds.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Time after which everything is made anew though the catalog has not changed: ClickHouse, or the
+/// file of users, may have been restored meanwhile.
+const ANEW_EVERY: Duration = Duration::from_secs(60);
 
 /// State of the users in ClickHouse, as this process knows it.
 #[derive(Default)]
 struct Synced {
-    /// Version of the catalog that was applied.
-    version: Option<i64>,
+    /// Version of the catalog that was applied, number of restarts of the engine, and time.
+    version: Option<(i64, u64, Instant)>,
     /// Hashes of the passwords that were set on an operator's server.
     hashes: BTreeMap<i64, String>,
 }
@@ -42,11 +46,17 @@ struct Wanted {
     projects: BTreeSet<i64>,
 }
 
-/// Makes and removes users, for ever.
-pub async fn run(config: Config, catalog: Catalog) -> Infallible {
+/// Makes and removes users, for ever. `engine` is the status of an engine that this process
+/// supervises.
+pub async fn run(
+    config: Config,
+    catalog: Catalog,
+    engine: Option<watch::Receiver<Status>>,
+) -> Infallible {
     let (mut synced, failures) = (Synced::default(), RareLog::default());
     loop {
-        match sync(&config, &catalog, &mut synced).await {
+        let restarts = engine.as_ref().map_or(0, |engine| engine.borrow().restarts);
+        match sync(&config, &catalog, restarts, &mut synced).await {
             Ok(()) => {
                 failures.clear();
             }
@@ -69,10 +79,18 @@ fn is_not_there(error: &anyhow::Error) -> bool {
     asked.is_some_and(|error| error.kind == QueryErrorKind::NoConnection)
 }
 
-async fn sync(config: &Config, catalog: &Catalog, synced: &mut Synced) -> anyhow::Result<()> {
+async fn sync(
+    config: &Config,
+    catalog: &Catalog,
+    restarts: u64,
+    synced: &mut Synced,
+) -> anyhow::Result<()> {
     // Read first: a change beside is seen by the next look.
     let version = catalog.keys_version().await?;
-    if synced.version == Some(version) {
+    let is_current = synced.version.is_some_and(|(known, at_restarts, since)| {
+        (known, at_restarts) == (version, restarts) && since.elapsed() < ANEW_EVERY
+    });
+    if is_current {
         return Ok(());
     }
     let users = ClickHouseUsers::new(catalog).list_all().await?;
@@ -94,26 +112,23 @@ async fn sync(config: &Config, catalog: &Catalog, synced: &mut Synced) -> anyhow
         }
         Engine::Server { .. } => {}
     }
-    synced.version = Some(version);
+    synced.version = Some((version, restarts, Instant::now()));
     Ok(())
 }
 
 /// Removes users whose projects are gone from the embedded engine's file.
 fn remove_logins(config: &Config, wanted: &Wanted) -> anyhow::Result<()> {
-    let dir = dir(config);
-    let mut file = UsersFile::load(&dir)?;
     let users: BTreeSet<i64> = wanted.users.iter().map(|user| user.team_id).collect();
-    let gone = file
-        .names()
-        .filter(|name| project_of(name).is_some_and(|id| !users.contains(&id)));
-    let gone: Vec<String> = gone.map(str::to_owned).collect();
-    for name in &gone {
-        file.remove(name);
-    }
-    if !gone.is_empty() {
-        file.store(&dir)?;
-    }
-    Ok(())
+    UsersFile::change(&dir(config), |file| {
+        let gone = file
+            .names()
+            .filter(|name| project_of(name).is_some_and(|id| !users.contains(&id)));
+        let gone: Vec<String> = gone.map(str::to_owned).collect();
+        for name in &gone {
+            file.remove(name);
+        }
+        Ok(())
+    })
 }
 
 async fn sync_embedded(config: &Config, wanted: &Wanted) -> anyhow::Result<()> {
@@ -151,12 +166,12 @@ async fn sync_embedded(config: &Config, wanted: &Wanted) -> anyhow::Result<()> {
     if changed.is_empty() {
         return Ok(());
     }
-    // A command may have changed the file meanwhile.
-    let mut file = UsersFile::load(&dir)?;
-    for (name, hash) in changed {
-        file.set_hash(&name, hash);
-    }
-    Ok(file.store(&dir)?)
+    UsersFile::change(&dir, |file| {
+        for (name, hash) in changed {
+            file.set_hash(&name, hash);
+        }
+        Ok(())
+    })
 }
 
 async fn sync_server(config: &Config, wanted: &Wanted, synced: &mut Synced) -> anyhow::Result<()> {

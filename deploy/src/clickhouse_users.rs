@@ -30,31 +30,26 @@ pub fn ensure(config: &Config, credentials: &mut Credentials) -> anyhow::Result<
     let Engine::Embedded { sources, .. } = &config.engine else {
         return Ok(());
     };
-    let dir = dir(config);
-    let mut users = UsersFile::load(&dir)?;
-    let mut is_changed = false;
     let fixed = [
         (ADMIN, &mut credentials.clickhouse_admin_password),
         (READER, &mut credentials.clickhouse_reader_password),
     ];
-    for (name, password) in fixed {
-        if name == READER && !sources.iter().all(|source| source.is_remote()) {
-            password.clear();
-            is_changed |= users.remove(name);
-            continue;
+    UsersFile::change(&dir(config), |users| {
+        for (name, password) in fixed {
+            if name == READER && !sources.iter().all(|source| source.is_remote()) {
+                password.clear();
+                users.remove(name);
+                continue;
+            }
+            if password.is_empty() {
+                *password = Uuid::new_v4().simple().to_string();
+            }
+            if !users.has_password(name, password) {
+                users.set_password(name, password);
+            }
         }
-        if password.is_empty() {
-            *password = Uuid::new_v4().simple().to_string();
-        }
-        if !users.has_password(name, password) {
-            users.set_password(name, password);
-            is_changed = true;
-        }
-    }
-    if is_changed || users.names().next().is_none() {
-        users.store(&dir)?;
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Gives `reader` or `admin` a new password and returns it.
@@ -63,8 +58,7 @@ pub fn ensure(config: &Config, credentials: &mut Credentials) -> anyhow::Result<
 /// When there is no such user, or a file cannot be written.
 pub fn rotate(config: &Config, name: &str) -> anyhow::Result<String> {
     let dir = dir(config);
-    let mut users = UsersFile::load(&dir)?;
-    if users.names().next().is_none() {
+    if UsersFile::load(&dir)?.names().next().is_none() {
         bail!(
             "no embedded ClickHouse has run on this data folder; start the server first, or name its folder with \
              --data-dir"
@@ -77,10 +71,11 @@ pub fn rotate(config: &Config, name: &str) -> anyhow::Result<String> {
             project_user(1)
         );
     }
-    let password = users.rotate(name);
-    keep(config, name, &password)?;
-    users.store(&dir)?;
-    Ok(password)
+    UsersFile::change(&dir, |users| {
+        let password = users.rotate(name);
+        keep(config, name, &password)?;
+        Ok(password)
+    })
 }
 
 /// Id of the project whose user this is.

@@ -65,7 +65,7 @@ pub fn with_catalog<T>(
 pub fn clickhouse_settings(config: &Config) -> anyhow::Result<Settings> {
     match configured_settings(config) {
         Some(settings) => Ok(settings),
-        None => Ok(embedded_settings(&running_credentials(config)?)),
+        None => Ok(embedded_settings(config, &running_credentials(config)?)),
     }
 }
 
@@ -95,11 +95,17 @@ pub fn configured_settings(config: &Config) -> Option<Settings> {
     })
 }
 
-/// Settings of the embedded engine, from `credentials.json`.
+/// Settings of the embedded engine, from `credentials.json`. The process that supervises the engine
+/// connects to it directly.
 #[must_use]
-pub fn embedded_settings(credentials: &Credentials) -> Settings {
+pub fn embedded_settings(config: &Config, credentials: &Credentials) -> Settings {
+    let direct = match &config.engine {
+        Engine::Embedded { direct, .. } => direct.get(),
+        Engine::Server { .. } => None,
+    };
+    let direct = direct.map(|address| format!("http://{address}"));
     Settings::new(
-        &credentials.clickhouse_url,
+        direct.as_deref().unwrap_or(&credentials.clickhouse_url),
         &credentials.clickhouse_user,
         &credentials.clickhouse_password,
     )

@@ -1,12 +1,13 @@
 //! Embedded ClickHouse: the supervised child process.
 
 use crate::clickhouse_users;
-use crate::config::{Config, Engine};
+use crate::config::{Config, Engine, is_long_password};
 use crate::credentials::Credentials;
 use anyhow::{Context, bail};
 use metrics::{counter, describe_counter};
 use millrace_embedded::{
-    EXIT_PERMANENT_FAILURE, EngineError, LibraryError, State, Status, Supervisor, SupervisorOptions,
+    EXIT_PERMANENT_FAILURE, EngineError, LibraryError, ReservedAddress, State, Status, Supervisor,
+    SupervisorOptions,
 };
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ pub async fn start(
              the nodes clickhouse_url, clickhouse_cluster and clickhouse_replication"
         );
     }
-    let (listen, library, user) = match &config.engine {
+    let (listen, library, user, direct) = match &config.engine {
         Engine::Server {
             url,
             user,
@@ -60,8 +61,9 @@ pub async fn start(
             listen,
             library,
             user,
+            direct,
             ..
-        } => (*listen, library, user),
+        } => (*listen, library, user, direct),
     };
     let library = millrace_embedded::find_library(library.as_deref())?;
     // The child would report it too, but only in the log and repeatedly.
@@ -71,11 +73,14 @@ pub async fn start(
     ensure_password(config, credentials);
     credentials.clickhouse_user.clone_from(user);
     clickhouse_users::ensure(config, credentials)?;
+    let held = ReservedAddress::of_loopback(0).context("cannot take a port for ClickHouse")?;
+    direct.set(held.address());
     let process = EngineProcess {
         executable: std::env::current_exe().context("cannot find the program's own file")?,
         config: config.clone(),
         library,
         password: credentials.clickhouse_password.clone(),
+        direct: held,
     };
     let supervisor = Supervisor::start(SupervisorOptions::default(), move |chosen| {
         process.command(chosen.unwrap_or(listen))
@@ -97,6 +102,8 @@ struct EngineProcess {
     config: Config,
     library: PathBuf,
     password: String,
+    /// Address of the engine behind its gate, held over its restarts.
+    direct: ReservedAddress,
 }
 
 impl EngineProcess {
@@ -116,7 +123,8 @@ impl EngineProcess {
         }
         command
             .arg("clickhouse")
-            .args(["--parent", &std::process::id().to_string()]);
+            .args(["--parent", &std::process::id().to_string()])
+            .args(["--direct-port", &self.direct.address().port().to_string()]);
         command.args([
             "--config",
             "/dev/null",
@@ -217,7 +225,8 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Sets the password: the configured one, else the one of earlier starts, else a new one.
+/// Sets the password: the configured one, else the one of earlier starts, else a new one. One that
+/// was chosen before it had to be long is replaced.
 pub fn ensure_password(config: &Config, credentials: &mut Credentials) {
     if let Engine::Embedded {
         password: Some(password),
@@ -225,7 +234,7 @@ pub fn ensure_password(config: &Config, credentials: &mut Credentials) {
     } = &config.engine
     {
         credentials.clickhouse_password.clone_from(password);
-    } else if credentials.clickhouse_password.is_empty() {
+    } else if !is_long_password(&credentials.clickhouse_password) {
         credentials.clickhouse_password = Uuid::new_v4().simple().to_string();
     }
 }

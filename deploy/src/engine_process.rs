@@ -7,7 +7,7 @@ use crate::signals;
 use crate::thread_priority::lower_priority;
 use crate::{backup_dir, clickhouse_users};
 use anyhow::{Context, bail};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use millrace_embedded::EngineOptions;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -20,11 +20,11 @@ const HTTP_PORT_USUAL: u16 = 8123;
 const NATIVE_PORT_USUAL: u16 = 9000;
 
 /// Runs `millrace clickhouse`, the engine itself. `parent` is the process that supervises it, if
-/// any.
+/// any, and `direct_port` the one at which that process finds it.
 ///
 /// # Errors
 /// When a server is configured instead, or the engine cannot start.
-pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
+pub fn run(config: &Config, parent: Option<u32>, direct_port: u16) -> anyhow::Result<()> {
     let Engine::Embedded {
         listen,
         native_port,
@@ -52,12 +52,16 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
         credentials.clickhouse_user.clone_from(user);
         clickhouse_users::ensure(config, &mut credentials)?;
     }
+    if parent.is_none() && networks.is_empty() && !listen.ip().is_loopback() {
+        warn_of_open_networks(user);
+    }
     backup_dir::clear_unused(backup_dir);
     let options = EngineOptions {
         library: millrace_embedded::find_library(library.as_deref())?,
         data_dir: config.data_dir.join("clickhouse"),
         listen: *listen,
         native_port: native_port.or_else(|| usual_native_port(listen.port(), parent)),
+        direct_port,
         user: user.clone(),
         password: credentials.clickhouse_password.clone(),
         networks: networks_of(networks, listen.ip(), parent),
@@ -84,6 +88,13 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
     match millrace_embedded::run(&options, announce, shutdown)? {}
 }
 
+fn warn_of_open_networks(user: &str) {
+    tracing::warn!(
+        "user {user} of ClickHouse may connect from anywhere, where strangers may fill the places of its connections; \
+         name the networks of the nodes with clickhouse_networks"
+    );
+}
+
 /// Port of the native protocol where none was named: the usual one of an engine by itself.
 fn usual_native_port(http_port: u16, parent: Option<u32>) -> Option<u16> {
     (parent.is_none() && http_port == HTTP_PORT_USUAL).then_some(NATIVE_PORT_USUAL)
@@ -91,17 +102,12 @@ fn usual_native_port(http_port: u16, parent: Option<u32>) -> Option<u16> {
 
 /// Networks that the server's user may come from beside loopback. The server of an engine by itself
 /// is elsewhere; another one comes from the address that it connects to.
-fn networks_of(networks: &[IpNet], listen: IpAddr, parent: Option<u32>) -> Vec<String> {
+fn networks_of(networks: &[IpNet], listen: IpAddr, parent: Option<u32>) -> Vec<IpNet> {
     if networks.is_empty() && parent.is_none() {
-        return vec!["::/0".to_owned()];
+        return vec![IpNet::from(Ipv6Net::default())];
     }
     let own = (!listen.is_unspecified()).then(|| IpNet::from(listen));
-    networks
-        .iter()
-        .copied()
-        .chain(own)
-        .map(|network| network.to_string())
-        .collect()
+    networks.iter().copied().chain(own).collect()
 }
 
 /// Receiver of the engine's address.

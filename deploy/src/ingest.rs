@@ -164,7 +164,7 @@ impl AcceptingIngest {
             hold,
         } = self;
         let settings = connect::configured_settings(config)
-            .unwrap_or_else(|| connect::embedded_settings(credentials));
+            .unwrap_or_else(|| connect::embedded_settings(config, credentials));
         let clickhouse = ClickHouse::new(&settings);
         tokio::spawn(migrate(clickhouse.clone()));
         let (stop_shippers, stopped) = watch::channel(None);

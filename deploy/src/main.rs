@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     if let Some(point) = cli.panic_point {
         point.arm();
     }
-    let supervised = matches!(cli.command, Some(Command::Clickhouse { parent: Some(_) }));
+    let supervised = is_supervised_engine(cli.command.as_ref());
     let settings = &cli.settings;
     let started = logging::start(
         settings.logging.log_format,
@@ -137,7 +137,10 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         None | Some(Command::Serve) => serve::run(config, serve::Parts::ALL),
         Some(Command::Ingest) => serve::run(config, serve::Parts::INGEST),
         Some(Command::Admin) => serve::run(config, serve::Parts::ADMIN),
-        Some(Command::Clickhouse { parent }) => engine_process::run(config, *parent),
+        Some(Command::Clickhouse {
+            parent,
+            direct_port,
+        }) => engine_process::run(config, *parent, *direct_port),
         Some(Command::ClickhouseUsers(command)) => commands::clickhouse_users::run(config, command),
         Some(Command::Credentials(command)) => commands::credentials::run(config, command),
         Some(Command::Migrate(migrate)) => commands::migrate::run(config, migrate),
@@ -167,12 +170,20 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
 /// Returns false for commands that may see a folder of a restore that was cut off. All others could
 /// take the addresses of the old server from its `credentials.json`.
 fn needs_whole_folder(command: Option<&Command>) -> bool {
-    let may_see = matches!(
+    // A restore has an engine of its own, and says itself what it needs.
+    let may_see = matches!(command, Some(Command::Config | Command::Restore(_)));
+    !may_see && !is_supervised_engine(command)
+}
+
+/// Returns true for the engine's process that another one supervises.
+fn is_supervised_engine(command: Option<&Command>) -> bool {
+    matches!(
         command,
-        // A restore has an engine of its own, and says itself what it needs.
-        Some(Command::Config | Command::Restore(_) | Command::Clickhouse { parent: Some(_) })
-    );
-    !may_see
+        Some(Command::Clickhouse {
+            parent: Some(_),
+            ..
+        })
+    )
 }
 
 /// Prints an error of the command line, or the help or version that was asked for.

@@ -10,9 +10,13 @@ use millrace_clickhouse::{InsertQuorum, Replication, Tls};
 use millrace_embedded::{ADMIN, PROJECT, READER, ShardAddress, Source};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// Least memory of the embedded ClickHouse, for its caches and one insert.
 const CLICKHOUSE_BYTES_MIN: u64 = 256 * 1024 * 1024;
+/// Least length of a chosen password of its user. Tokens that statements can print are computed
+/// from it, so it can be guessed without asking the engine.
+const PASSWORD_LENGTH_MIN: usize = 20;
 /// Name of the one cluster of ClickHouse Cloud.
 const CLOUD_CLUSTER: &str = "default";
 
@@ -41,6 +45,8 @@ pub enum Engine {
         sources: Vec<Source>,
         /// Native addresses of the shards of its cluster, if it is one of them.
         shards: Vec<ShardAddress>,
+        /// Address behind its gate, for the process that supervises it.
+        direct: DirectAddress,
     },
     /// Existing server or cluster.
     Server {
@@ -61,6 +67,24 @@ pub enum Engine {
         /// Replicas that must have an insert before it counts as stored.
         insert_quorum: Option<InsertQuorum>,
     },
+}
+
+/// Address of the embedded engine itself, which only the process that supervises it knows: all
+/// others come through the engine's gate, whose places strangers may fill.
+#[derive(Clone, Debug, Default)]
+pub struct DirectAddress(Arc<OnceLock<SocketAddr>>);
+
+impl DirectAddress {
+    /// Sets the address, for all copies of the configuration and for good.
+    pub fn set(&self, address: SocketAddr) {
+        let _ = self.0.set(address);
+    }
+
+    /// Address of an engine that this process supervises.
+    #[must_use]
+    pub fn get(&self) -> Option<SocketAddr> {
+        self.0.get().copied()
+    }
 }
 
 /// Checks the settings of ClickHouse.
@@ -84,6 +108,7 @@ pub(super) fn engine_of(settings: &ClickHouseSettings, data_dir: &Path) -> anyho
             },
             sources: sources(&settings.clickhouse_sources)?,
             shards: shards(&settings.clickhouse_shards)?,
+            direct: DirectAddress::default(),
         });
     };
     reject_embedded_settings(settings)?;
@@ -208,8 +233,13 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
              with a letter, and none of default, {ADMIN}, {READER} and {PROJECT}"
         );
     }
-    if settings.clickhouse_password.as_deref() == Some("") {
-        bail!("clickhouse_password is empty; omit it, and the first start creates one");
+    if let Some(password) = &settings.clickhouse_password
+        && !is_long_password(password)
+    {
+        bail!(
+            "clickhouse_password is shorter than {PASSWORD_LENGTH_MIN} characters, so it could be guessed; omit it, and \
+             the first start creates one, or give a longer one, such as that of `openssl rand -hex 16`"
+        );
     }
     if settings.clickhouse_ca_file.is_some() {
         bail!("clickhouse_ca_file is set and clickhouse_url is not; unset it");
@@ -233,6 +263,12 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Returns true for a password that nobody guesses.
+#[must_use]
+pub fn is_long_password(password: &str) -> bool {
+    password.chars().count() >= PASSWORD_LENGTH_MIN
 }
 
 /// Returns true for a name that the engine's users can have beside its own ones.

@@ -198,9 +198,9 @@ impl<'a> Startup<'a> {
         if let Err(error) = started {
             return Err(server.abort_start(config, error).await);
         }
-        if server.engine.is_some() {
-            let catalog = opened.catalog.clone();
-            tokio::spawn(clickhouse_sync::run(config.clone(), catalog));
+        if let Some(engine) = &server.engine {
+            let (catalog, status) = (opened.catalog.clone(), Some(engine.status()));
+            tokio::spawn(clickhouse_sync::run(config.clone(), catalog, status));
         }
         let restarter = server.engine.as_ref().map(Supervisor::restarter);
         let watched =

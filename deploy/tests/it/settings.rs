@@ -91,7 +91,7 @@ fn variables_of_kubernetes_are_ignored() {
 fn secrets_are_not_shown() {
     let output = config(
         "",
-        &[("MILLRACE_CLICKHOUSE_PASSWORD", "canary")],
+        &[("MILLRACE_CLICKHOUSE_PASSWORD", "canary-canary-canary")],
         &[
             "--database-url",
             "postgres://u:canary@h/d",
@@ -164,6 +164,10 @@ fn invalid_values_are_rejected_with_advice() {
         (vec!["--clickhouse-password", ""], "omit it"),
         (vec!["--public-url", "events.example.com"], "https://"),
         (vec!["--admin-public-url", "api.example.com"], "https://"),
+        (
+            vec!["--clickhouse-password", "nineteen characters"],
+            "shorter than 20",
+        ),
     ];
     for (args, needle) in table {
         assert_rejected(&args, needle);

@@ -8,21 +8,23 @@ use crate::EngineOptions;
 use crate::names::LOGIN_SERVER;
 use crate::shards::remote_servers;
 
-/// Connections at once. The engine has no limit by address, and waits 30 s for a request.
-const CONNECTIONS_MAX: u32 = 1024;
+/// Connections at once, of each listener: those of the gate, and the program's own beside them.
+const CONNECTIONS_MAX: u32 = 2048;
 /// Statements at once: more than all users but the server's own may have.
 const STATEMENTS_MAX: u32 = 160;
-/// Time that an idle connection is kept, seconds: longer than clients keep theirs, so that they
-/// close it and no request meets its end.
-const KEEP_ALIVE_SECONDS: u32 = 120;
+/// Time that an idle connection is kept, seconds: longer than the gate and the program keep theirs,
+/// so that they close it and no request meets its end.
+const KEEP_ALIVE_SECONDS: u32 = 300;
+/// Time that a named session is kept without a request, seconds. Its memory counts in no limit.
+const SESSION_SECONDS: u32 = 60;
 /// Time after which a connection of the native protocol logs in again, seconds: until then a
 /// password that was given up holds there.
 const NATIVE_SECONDS_MAX: u32 = 300;
 /// Bytes of answers that wait for the end of their statement, and of all else that statements write
 /// to the disk beside tables.
 const TEMPORARY_BYTES_MAX: u64 = 1 << 30;
-/// Refuses what a browser sends for a page of another site. It says so to https and to loopback
-/// only, and programs never do.
+/// Refuses what a browser sends for a page of another site, as the gate does before: a browser on
+/// this machine finds the engine's own port, too.
 const OTHER_SITES: &str = "<http_handlers><rule><headers>\
     <Sec-Fetch-Site>regex:(cross-site|same-site)</Sec-Fetch-Site></headers><handler>\
     <type>static</type><status>403</status>\
@@ -31,14 +33,24 @@ const OTHER_SITES: &str = "<http_handlers><rule><headers>\
 /// Time to check a password, milliseconds.
 const LOGIN_MS_MAX: u32 = 5000;
 
-/// Addresses of one start.
+/// Addresses of one start, all of loopback.
 pub(crate) struct Addresses {
-    /// Address of the HTTP interface.
+    /// Address of the engine's HTTP interface.
     pub(crate) http: SocketAddr,
-    /// Port of the native protocol, on the same host.
+    /// Port of its native protocol, on the same host.
     pub(crate) native_port: Option<u16>,
     /// Address of the login server, if there are users who log in there.
     pub(crate) login: Option<SocketAddr>,
+}
+
+// === impl Addresses ===
+
+impl Addresses {
+    /// Address of the native protocol, if it is served.
+    pub(crate) fn native(&self) -> Option<SocketAddr> {
+        let port = self.native_port;
+        port.map(|port| SocketAddr::new(self.http.ip(), port))
+    }
 }
 
 /// Writes `config.xml`. `users` is the path of `users.xml`.
@@ -71,6 +83,9 @@ pub(crate) fn config_xml(options: &EngineOptions, addresses: &Addresses, users: 
          <max_connections>{CONNECTIONS_MAX}</max_connections>\
          <max_concurrent_queries>{STATEMENTS_MAX}</max_concurrent_queries>\
          <keep_alive_timeout>{KEEP_ALIVE_SECONDS}</keep_alive_timeout>\
+         <auth_use_forwarded_address>1</auth_use_forwarded_address>\
+         <default_session_timeout>{SESSION_SECONDS}</default_session_timeout>\
+         <max_session_timeout>{SESSION_SECONDS}</max_session_timeout>\
          <max_server_memory_usage>{memory}</max_server_memory_usage>\
          <max_temporary_data_on_disk_size>{TEMPORARY_BYTES_MAX}</max_temporary_data_on_disk_size>\
          <mark_cache_size>{sixteenth}</mark_cache_size>\
@@ -130,6 +145,9 @@ mod tests {
             "<allowed_path>/a&amp;b&lt;c</allowed_path>",
             "<max_server_memory_usage>1073741824</max_server_memory_usage>",
             "<max_temporary_data_on_disk_size>1073741824</max_temporary_data_on_disk_size>",
+            "<auth_use_forwarded_address>1</auth_use_forwarded_address>",
+            "<max_session_timeout>60</max_session_timeout>",
+            "<max_connections>2048</max_connections>",
         ];
         for part in parts {
             assert!(text.contains(part), "{part}: {text}");

@@ -1,6 +1,6 @@
 //! Sandbox of the engine's process (Landlock), the last layer for a statement that got past the
 //! others. The process may open its own folders and nothing else, connect to nobody but the login
-//! server, listen on its own ports only, and signal no process but itself.
+//! server and its own listeners, listen on their ports only, and signal no process but itself.
 //!
 //! The kernel checks a file by where it is and not by the path to it, so links lead nowhere. Device
 //! files cannot be made: as root, one of a disk would be a way to every file.
@@ -63,8 +63,8 @@ pub(crate) struct SandboxPolicy<'a> {
     pub(crate) readable: Option<&'a Path>,
     /// Ports to listen on by TCP.
     pub(crate) listen_ports: &'a [u16],
-    /// Port that may be connected to, on any host.
-    pub(crate) login_port: Option<u16>,
+    /// Ports that may be connected to, on any host.
+    pub(crate) connect_ports: &'a [u16],
     /// True if outgoing connections are allowed.
     pub(crate) may_connect: bool,
 }
@@ -146,8 +146,8 @@ pub(crate) fn confine(policy: &SandboxPolicy<'_>) -> Result<Confinement, Confine
         rules = rules.add_rule(NetPort::new(*port, AccessNet::BindTcp))?;
     }
     // With remote sources connecting is not restricted, so there is nothing to allow.
-    if let Some(port) = policy.login_port.filter(|_| !policy.may_connect) {
-        rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+    for port in policy.connect_ports.iter().filter(|_| !policy.may_connect) {
+        rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
     Ok(match rules.restrict_self()?.ruleset {
         RulesetStatus::FullyEnforced => Confinement::Full,
@@ -197,7 +197,7 @@ mod tests {
                     folders: &[own.path()],
                     readable: None,
                     listen_ports: &[own_port],
-                    login_port: Some(login.port()),
+                    connect_ports: &[login.port()],
                     may_connect: false,
                 };
                 let confined = confine(&policy).unwrap();
@@ -253,7 +253,7 @@ mod tests {
                 folders: &[own],
                 readable: None,
                 listen_ports: &[],
-                login_port: None,
+                connect_ports: &[],
                 may_connect: false,
             };
             if confine(&policy).unwrap() == Confinement::None {

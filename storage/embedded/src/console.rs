@@ -4,12 +4,12 @@
 //! error of a connection, so that anybody could end it by a request that is no HTTP. It writes each
 //! statement to standard output before running it, while results go elsewhere. So a statement that
 //! is longer than the pipe of standard output holds the session at this point until somebody reads
-//! on: a gate.
+//! on: a halt.
 //!
 //! ```text
-//! gate STARTED      the tables are open, nothing listens: the working directory is removed
+//! halt STARTED      the tables are open, nothing listens: the working directory is removed
 //! START LISTEN …
-//! gate SERVING      requests are served, until the process is asked to stop
+//! halt SERVING      requests are served, until the process is asked to stop
 //! STOP LISTEN …     no new connections, statements go on
 //! is it idle? …     until no other statement runs
 //! ```
@@ -23,17 +23,17 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 
-/// Text of the gate before the listeners start.
-pub(crate) const STARTED: &str = "gate: started";
-/// Text of the gate behind which the listeners stop.
-pub(crate) const SERVING: &str = "gate: serving";
+/// Text of the halt before the listeners start.
+pub(crate) const STARTED: &str = "halt: started";
+/// Text of the halt behind which the listeners stop.
+pub(crate) const SERVING: &str = "halt: serving";
 /// What the session writes once no other statement runs: a question that has a row.
 pub(crate) const IDLE: &str = "1 row in set";
 
 /// Size of the pipe, bytes: the smallest.
 const PIPE_BYTES: usize = 4096;
-/// Length of a gate's statement, bytes. It exceeds the pipe and what is read beyond a text.
-const GATE_BYTES: usize = 16 << 10;
+/// Length of a halt's statement, bytes. It exceeds the pipe and what is read beyond a text.
+const HALT_BYTES: usize = 16 << 10;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 512;
 /// Questions whether other statements run, one in 50 ms: for longer than anybody waits.
@@ -118,14 +118,14 @@ pub(crate) fn script(has_native: bool) -> String {
         SELECT 'idle' FROM (SELECT count() AS c FROM system.processes) WHERE c = 1 FORMAT TSV;";
     format!(
         "{}SYSTEM START LISTEN HTTP;{native}{}SYSTEM STOP LISTEN QUERIES ALL;{}",
-        gate(STARTED),
-        gate(SERVING),
+        halt(STARTED),
+        halt(SERVING),
         question.repeat(QUESTIONS)
     )
 }
 
-fn gate(text: &str) -> String {
-    format!("SELECT '{text}', '{}' FORMAT Null;", "-".repeat(GATE_BYTES))
+fn halt(text: &str) -> String {
+    format!("SELECT '{text}', '{}' FORMAT Null;", "-".repeat(HALT_BYTES))
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_gate_holds_its_writer_until_it_is_read_on() {
+    fn a_halt_holds_its_writer_until_it_is_read_on() {
         let (output, input) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         fcntl_setpipe_size(&input, PIPE_BYTES).unwrap();
         let (terminal, _other) = pipe_with(PipeFlags::CLOEXEC).unwrap();

@@ -109,13 +109,17 @@ fn confine(
     addresses: &Addresses,
     folders: &[&Path],
 ) -> Result<(), EngineError> {
+    // What clients connect to is bound already.
     let listen_ports = [Some(addresses.http.port()), addresses.native_port];
     let listen_ports: Vec<u16> = listen_ports.into_iter().flatten().collect();
+    let login_port = addresses.login.map(|address| address.port());
+    // The gate connects to the engine.
+    let connect_ports: Vec<u16> = listen_ports.iter().copied().chain(login_port).collect();
     let policy = SandboxPolicy {
         folders,
         readable: options.users_dir.as_deref(),
         listen_ports: &listen_ports,
-        login_port: addresses.login.map(|address| address.port()),
+        connect_ports: &connect_ports,
         may_connect: options.sources.iter().any(|source| source.is_remote())
             || !options.shards.is_empty(),
     };

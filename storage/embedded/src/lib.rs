@@ -5,10 +5,12 @@
 //! neither the log nor the HTTP front, and everything else uses it like any ClickHouse server.
 //!
 //! # Layout
-//! * [`run`]: the process: engine, login server, graceful shutdown
+//! * [`run`]: the process: engine, gate, login server, graceful shutdown
+//! * `gate`, `connections`: the listeners that clients connect to, in front of the engine's own
 //! * [`find_library`]: path of the engine's library
 //! * [`Supervisor`]: keeps that process running, in the parent process; `lines`: reads its output
-//! * [`UsersFile`], `login`: users whose passwords change while the engine runs
+//! * [`UsersFile`], `cached_users`, `login`: users whose passwords change while the engine runs
+//! * [`ReservedAddress`]: addresses that are held while nobody listens there
 //! * [`QueryKey`]: passwords by which the program itself logs in for a project
 //! * `ffi`: the C interface; the only `unsafe` of the crate
 //! * `engine`, `config_xml`, `users_xml`, `profiles`, `names`, `memory_file`: start and
@@ -22,12 +24,17 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use ipnet::IpNet;
+
 mod backups;
+mod cached_users;
 mod config_xml;
 mod confinement;
+mod connections;
 mod console;
 mod engine;
 mod ffi;
+mod gate;
 mod library;
 mod lines;
 mod login;
@@ -36,6 +43,7 @@ mod names;
 mod process_state;
 mod profiles;
 mod query_key;
+mod reserved_address;
 mod serve;
 mod shards;
 mod sources;
@@ -54,6 +62,7 @@ pub use names::{
 };
 pub use process_state::{State, Status};
 pub use query_key::QueryKey;
+pub use reserved_address::ReservedAddress;
 pub use serve::run;
 pub use shards::{CLUSTER, ShardAddress, UnknownAddress};
 pub use sources::{Source, UnknownSource};
@@ -71,16 +80,20 @@ pub struct EngineOptions {
     pub library: PathBuf,
     /// Folder of the tables; created if missing.
     pub data_dir: PathBuf,
-    /// Address to listen on; port 0 takes a free one, which `on_ready` is given.
+    /// Address that clients connect to; port 0 takes a free one, which `on_ready` is given.
     pub listen: SocketAddr,
     /// Port of the native protocol, on the same host; 0 takes a free one. `None`: no such listener.
     pub native_port: Option<u16>,
+    /// Port of loopback where the engine itself listens for HTTP, for the program's own
+    /// connections; 0 takes a free one.
+    pub direct_port: u16,
     /// Name of the server's own user: a name that XML allows, and none of the other users'.
     pub user: String,
     /// Password of that user; never logged.
     pub password: String,
-    /// Networks that this user may come from beside loopback, such as `10.0.0.0/8`.
-    pub networks: Vec<String>,
+    /// Networks that this user may come from beside loopback, such as `10.0.0.0/8`. Connections
+    /// from there have places of their own.
+    pub networks: Vec<IpNet>,
     /// Folder of the [`UsersFile`], outside of `data_dir`. `None`: there is only the one user.
     pub users_dir: Option<PathBuf>,
     /// Limit of the engine's memory, bytes; a statement that needs more fails with code 241.
@@ -104,6 +117,7 @@ impl EngineOptions {
             data_dir: "/data".into(),
             listen: ([127, 0, 0, 1], 0).into(),
             native_port: None,
+            direct_port: 0,
             user: "millrace".into(),
             password: "canary of a password".into(),
             networks: Vec::new(),
@@ -124,6 +138,7 @@ impl std::fmt::Debug for EngineOptions {
             .field("data_dir", &self.data_dir)
             .field("listen", &self.listen)
             .field("native_port", &self.native_port)
+            .field("direct_port", &self.direct_port)
             .field("user", &self.user)
             .field("networks", &self.networks)
             .field("users_dir", &self.users_dir)

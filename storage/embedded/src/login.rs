@@ -7,9 +7,8 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,46 +21,32 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use crate::QueryKey;
-use crate::names::{EXPORT, QUERY, TOKEN_SETTING};
-use crate::users_file::{FILE_NAME, Login, UsersFile, token_of};
+use crate::cached_users::CachedUsers;
+use crate::connections::Connections;
+use crate::names::TOKEN_SETTING;
+use crate::users_file::Login;
 
-/// Connections at once: the engine keeps one for each of its own that logs in.
+/// Connections at once; one more ends the oldest.
 const CONNECTIONS_MAX: usize = 1024;
 /// Time within which a request must arrive.
-const HEAD_MAX: Duration = Duration::from_secs(10);
+const HEAD_MAX: Duration = Duration::from_secs(2);
 
 /// Server of one engine.
 pub(crate) struct LoginServer {
     listener: std::net::TcpListener,
-    users: CachedUsers,
-}
-
-/// Users as of the last change of their file.
-struct CachedUsers {
-    dir: PathBuf,
-    query_key: QueryKey,
-    cached: Mutex<Option<(SystemTime, UsersFile)>>,
+    users: Arc<CachedUsers>,
 }
 
 // === impl LoginServer ===
 
 impl LoginServer {
     /// Binds a free port of loopback, before the process is confined.
-    pub(crate) fn bind(users_dir: PathBuf, query_key: QueryKey) -> std::io::Result<Self> {
+    pub(crate) fn bind(users: Arc<CachedUsers>) -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         listener.set_nonblocking(true)?;
-        Ok(Self {
-            listener,
-            users: CachedUsers {
-                dir: users_dir,
-                query_key,
-                cached: Mutex::new(None),
-            },
-        })
+        Ok(Self { listener, users })
     }
 
     /// Address that the engine asks.
@@ -72,17 +57,20 @@ impl LoginServer {
     /// Answers for as long as the process lives.
     pub(crate) async fn serve(self) -> std::io::Result<Infallible> {
         let listener = TcpListener::from_std(self.listener)?;
-        let users: &'static CachedUsers = Box::leak(Box::new(self.users));
-        let slots: &'static Semaphore = Box::leak(Box::new(Semaphore::new(CONNECTIONS_MAX)));
+        // All come from this machine, so the engine has no address of its own to be known by.
+        let places = Connections::new(CONNECTIONS_MAX, CONNECTIONS_MAX);
         loop {
-            let Ok(slot) = slots.acquire().await else {
-                return Err(std::io::Error::other("the login server's slots are closed"));
-            };
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
+                    let Some(place) = places.register(peer.ip()) else {
+                        continue;
+                    };
+                    let users = Arc::clone(&self.users);
                     tokio::spawn(async move {
-                        connection(stream, users).await;
-                        drop(slot);
+                        tokio::select! {
+                            () = connection(stream, &users) => {}
+                            () = place.evicted() => {}
+                        }
                     });
                 }
                 Err(error) => {
@@ -95,13 +83,15 @@ impl LoginServer {
     }
 }
 
-async fn connection(stream: TcpStream, users: &'static CachedUsers) {
+/// Answers one request. The connection ends with it, so that the engine meets none that timed out.
+async fn connection(stream: TcpStream, users: &CachedUsers) {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| async move {
         Ok::<_, Infallible>(respond(request.headers(), users))
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)
+        .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
@@ -128,9 +118,14 @@ fn respond(headers: &HeaderMap, users: &CachedUsers) -> Response<Full<Bytes>> {
     response
 }
 
+/// Name and password of the header `Authorization`.
 fn basic(headers: &HeaderMap) -> Option<(String, String)> {
-    let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, encoded) = text.split_once(' ')?;
+    basic_login(headers.get(AUTHORIZATION)?)
+}
+
+/// Name and password of Basic authorization; `None` for other schemes, and for no text.
+pub(crate) fn basic_login(value: &HeaderValue) -> Option<(String, String)> {
+    let (scheme, encoded) = value.to_str().ok()?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
@@ -139,43 +134,13 @@ fn basic(headers: &HeaderMap) -> Option<(String, String)> {
     Some((name.to_owned(), password.to_owned()))
 }
 
-// === impl CachedUsers ===
-
-impl CachedUsers {
-    fn login(&self, name: &str, password: &str) -> Option<Login> {
-        if name == QUERY || name == EXPORT {
-            let token = token_of(password);
-            let login = match name {
-                EXPORT => Login::Export { token },
-                _ => Login::Project { token },
-            };
-            return self.query_key.accepts(password).then_some(login);
-        }
-        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = self.dir.join(FILE_NAME);
-        let changed = std::fs::metadata(&path).and_then(|file| file.modified());
-        let is_current = match (&*cached, &changed) {
-            (Some((known, _)), Ok(changed)) => known == changed,
-            _ => false,
-        };
-        if !is_current {
-            match UsersFile::load(&self.dir) {
-                Ok(users) => *cached = changed.ok().map(|changed| (changed, users)),
-                Err(error) => {
-                    // Nobody logs in by a file that may have lost a user.
-                    tracing::error!("{error}");
-                    *cached = None;
-                }
-            }
-        }
-        let (_, users) = cached.as_ref()?;
-        users.login(name, password)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::{EXPORT, QUERY};
+    use crate::users_file::FILE_NAME;
+    use crate::{QueryKey, UsersFile, UsersFileError};
+    use std::path::Path;
 
     fn status(users: &CachedUsers, authorization: &str) -> (u16, String) {
         let mut headers = HeaderMap::new();
@@ -185,29 +150,26 @@ mod tests {
         (response.status().as_u16(), body)
     }
 
+    /// Changes the file of users.
+    fn change<T>(dir: &Path, change: impl FnOnce(&mut UsersFile) -> T) -> T {
+        let changed = UsersFile::change(dir, |users| Ok::<_, UsersFileError>(change(users)));
+        changed.unwrap()
+    }
+
     #[test]
     fn a_login_is_answered_by_the_file_as_it_is_now() {
         let home = tempfile::tempdir().unwrap();
-        let users = CachedUsers {
-            dir: home.path().to_owned(),
-            query_key: QueryKey::of("own"),
-            cached: Mutex::new(None),
-        };
+        let users = CachedUsers::new(home.path().to_owned(), QueryKey::of("own"));
         let basic = |name: &str, password: &str| {
             format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
         };
-        let mut file = UsersFile::default();
-        let reader = file.rotate("reader");
-        assert_eq!(status(&users, &basic("reader", &reader)).0, 403);
-        file.store(home.path()).unwrap();
+        assert_eq!(status(&users, &basic("reader", "none yet")).0, 403);
+        let reader = change(home.path(), |users| users.rotate("reader"));
         for authorization in ["", "Basic", "Basic !", "Bearer x", &basic("reader", "x")] {
             assert_eq!(status(&users, authorization).0, 403, "{authorization}");
         }
         assert_eq!(status(&users, &basic("reader", &reader)).0, 200);
-        let project = file.rotate("project_7");
-        // A change of the file within the clock's resolution would not be seen.
-        std::thread::sleep(Duration::from_millis(20));
-        file.store(home.path()).unwrap();
+        let project = change(home.path(), |users| users.rotate("project_7"));
         let (code, body) = status(&users, &basic("project", &project));
         assert_eq!(code, 200);
         assert!(
@@ -221,9 +183,7 @@ mod tests {
         assert!(code == 200 && !body.contains("readonly"), "{body}");
         assert_eq!(status(&users, &basic(EXPORT, &project)).0, 403);
         assert_eq!(status(&users, &basic(QUERY, &project)).0, 403);
-        file.remove("project_7");
-        std::thread::sleep(Duration::from_millis(20));
-        file.store(home.path()).unwrap();
+        change(home.path(), |users| users.remove("project_7"));
         assert_eq!(status(&users, &basic("project", &project)).0, 403);
         std::fs::write(home.path().join(FILE_NAME), "broken").unwrap();
         assert_eq!(status(&users, &basic("reader", &reader)).0, 403);

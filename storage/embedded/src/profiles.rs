@@ -52,8 +52,9 @@ const RESULT_BYTES_MAX: u64 = 1 << 30;
 const QUERY_THREADS_MAX: u32 = 2;
 /// What readers, and what users of projects, may take in an hour from one address: statements, rows
 /// read, and seconds. Of one for all of them the first would leave nothing to the others. The API
-/// counts for each organization itself.
-pub(crate) const HOUR_QUOTA: &str = "<keyed_by_ip/><interval><duration>3600</duration><queries>100000</queries>\
+/// counts for each organization itself. The address is the one that the gate tells the engine; over
+/// the native protocol there is none, and all who use that share one quota.
+pub(crate) const HOUR_QUOTA: &str = "<keyed_by_forwarded_ip/><interval><duration>3600</duration><queries>100000</queries>\
     <read_rows>1000000000000</read_rows><execution_time>36000</execution_time></interval>";
 
 /// Writes the profiles. Whoever only reads has a share of the memory, for all of its statements

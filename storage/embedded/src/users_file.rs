@@ -3,6 +3,7 @@
 //!
 //! It is `users.json` in a folder of its own, as the engine's process may read that folder and
 //! nothing around it. Passwords are random and long, so that a plain SHA-256 of one tells nothing.
+//! Processes that change it take turns, by a lock of the folder.
 //!
 //! The password of a project's user begins with the project's id, and a *token* is computed from
 //! it. The login server hands the token to the engine, whose row filters look the hash of the
@@ -15,6 +16,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -26,14 +28,14 @@ use crate::names::PROJECT;
 pub(crate) const FILE_NAME: &str = "users.json";
 
 /// Users and the hashes of their passwords.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct UsersFile {
     /// By name: `admin`, `reader`, and `project_<id>` of each project that has a user.
     users: BTreeMap<String, UserRecord>,
 }
 
 /// One user.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct UserRecord {
     /// SHA-256 of the password, as hexadecimal digits.
     password_sha256: String,
@@ -75,6 +77,13 @@ pub(crate) enum Login {
         /// Text that nobody can make up.
         token: String,
     },
+}
+
+/// Password by which somebody logged in, as its hash, with the name in the file.
+#[derive(Debug)]
+pub(crate) struct Credential {
+    name: String,
+    password_sha256: String,
 }
 
 /// Name of a project's user.
@@ -130,11 +139,32 @@ impl UsersFile {
         }
     }
 
-    /// Replaces the file of a folder, which is created if missing, atomically and durably.
+    /// Changes the file of a folder, which is created if missing, atomically and durably. Other
+    /// processes that change it wait meanwhile. A change that fails leaves the file as it was.
     ///
     /// # Errors
-    /// When the folder cannot be written.
-    pub fn store(&self, dir: &Path) -> Result<(), UsersFileError> {
+    /// When the folder cannot be read or written; and those of the change.
+    pub fn change<T, E: From<UsersFileError>>(
+        dir: &Path,
+        change: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let unusable = |source| UsersFileError::Io {
+            path: dir.to_owned(),
+            source,
+        };
+        // Held until the change is stored.
+        let _lock = lock(dir).map_err(unusable)?;
+        let before = Self::load(dir)?;
+        let mut users = before.clone();
+        let changed = change(&mut users)?;
+        if users != before || !dir.join(FILE_NAME).exists() {
+            users.store(dir)?;
+        }
+        Ok(changed)
+    }
+
+    /// Replaces the file.
+    fn store(&self, dir: &Path) -> Result<(), UsersFileError> {
         let path = dir.join(FILE_NAME);
         let text = serde_json::to_string_pretty(self);
         let written = text
@@ -191,24 +221,56 @@ impl UsersFile {
 
     /// Checks the name and password of a client of the engine.
     pub(crate) fn login(&self, name: &str, password: &str) -> Option<Login> {
-        if name != PROJECT {
+        let credential = Credential::of(name, password)?;
+        let is_right = self.has_password(&credential.name, password);
+        is_right.then(|| match name {
+            PROJECT => Login::Project {
+                token: token_of(password),
+            },
+            _ => Login::User,
+        })
+    }
+
+    /// Returns true if the user of a credential still has its password.
+    pub(crate) fn accepts(&self, credential: &Credential) -> bool {
+        self.has_hash(&credential.name, &credential.password_sha256)
+    }
+}
+
+// === impl Credential ===
+
+impl Credential {
+    /// Credential of a client of the engine; `None` for a name that no user of the file logs in by.
+    /// The password of a project's user begins with the project's id.
+    pub(crate) fn of(name: &str, password: &str) -> Option<Self> {
+        let name = match name {
+            PROJECT => {
+                let (id, _) = password.split_once('_')?;
+                project_user(id.parse().ok()?)
+            }
             // The names of projects' users are no users of the engine.
-            let is_right = !name.starts_with(PROJECT) && self.has_password(name, password);
-            return is_right.then_some(Login::User);
-        }
-        let (id, _) = password.split_once('_')?;
-        let name = project_user(id.parse().ok()?);
-        self.has_password(&name, password).then(|| Login::Project {
-            token: token_of(password),
+            name if name.starts_with(PROJECT) => return None,
+            name => name.to_owned(),
+        };
+        Some(Self {
+            name,
+            password_sha256: password_hash(password),
         })
     }
 }
 
-fn replace(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
+/// Locks a folder, which is created if missing, until the file is dropped.
+fn lock(dir: &Path) -> io::Result<File> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(dir)?;
+    let dir = File::open(dir)?;
+    flock(&dir, FlockOperation::LockExclusive)?;
+    Ok(dir)
+}
+
+fn replace(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
@@ -229,9 +291,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("users");
         assert_eq!(UsersFile::load(&dir).unwrap().names().count(), 0);
-        let mut users = UsersFile::default();
-        let password = users.rotate("reader");
-        users.store(&dir).unwrap();
+        let rotated = UsersFile::change(&dir, |users| {
+            Ok::<_, UsersFileError>(users.rotate("reader"))
+        });
+        let password = rotated.unwrap();
         let path = dir.join(FILE_NAME);
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains(&password), "{text}");
@@ -247,6 +310,39 @@ mod tests {
             error.contains("is not a file of ClickHouse users"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_change_that_fails_leaves_the_file_as_it_was() {
+        let home = tempfile::tempdir().unwrap();
+        let failed = UsersFile::change(home.path(), |users| {
+            users.rotate("reader");
+            Err::<(), _>(UsersFileError::Io {
+                path: PathBuf::new(),
+                source: ErrorKind::Other.into(),
+            })
+        });
+        failed.unwrap_err();
+        assert_eq!(UsersFile::load(home.path()).unwrap(), UsersFile::default());
+    }
+
+    #[test]
+    fn changes_at_once_are_all_kept() {
+        const CHANGES: i64 = 8;
+        let home = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for id in 0..CHANGES {
+                let dir = home.path();
+                scope.spawn(move || {
+                    let changed = UsersFile::change(dir, |users| {
+                        Ok::<_, UsersFileError>(users.rotate(&project_user(id)))
+                    });
+                    changed.unwrap();
+                });
+            }
+        });
+        let names = UsersFile::load(home.path()).unwrap().names().count();
+        assert_eq!(names, CHANGES as usize);
     }
 
     #[test]

@@ -210,10 +210,7 @@ mod tests {
     fn options(sources: &[&str], networks: &[&str], has_users: bool) -> EngineOptions {
         EngineOptions {
             sources: sources.iter().map(|name| name.parse().unwrap()).collect(),
-            networks: networks
-                .iter()
-                .map(|network| (*network).to_owned())
-                .collect(),
+            networks: networks.iter().map(|net| net.parse().unwrap()).collect(),
             users_dir: has_users.then(|| "/users".into()),
             ..EngineOptions::for_tests()
         }
@@ -319,7 +316,7 @@ mod tests {
         let quotas = quotas.unwrap();
         assert_eq!(quotas.matches("<interval>").count(), 2, "{quotas}");
         assert_eq!(
-            quotas.matches("<keyed_by_ip/><interval>").count(),
+            quotas.matches("<keyed_by_forwarded_ip/><interval>").count(),
             2,
             "{quotas}"
         );

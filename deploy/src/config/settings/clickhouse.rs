@@ -35,7 +35,8 @@ pub struct ClickHouseSettings {
     /// `10.0.0.0/8`; only loopback by default
     ///
     /// Loopback is always among them. With `millrace clickhouse` by itself any network is the
-    /// default. Other users may connect from anywhere.
+    /// default. Other users may connect from anywhere. Connections from these networks have places
+    /// apart from those of all others.
     #[arg(
         long,
         global = true,
@@ -77,6 +78,8 @@ pub struct ClickHouseSettings {
     pub clickhouse_user: Option<String>,
     /// Password of `clickhouse_user`; by default generated at the first start for the embedded
     /// ClickHouse, empty for a server
+    ///
+    /// One for the embedded ClickHouse has 20 characters at least.
     #[arg(
         long,
         global = true,

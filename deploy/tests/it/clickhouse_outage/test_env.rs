@@ -24,7 +24,7 @@ pub const RATE: f64 = 2_000.0;
 pub const FAULT_EVENTS: u64 = 400;
 const USER: &str = "millrace";
 /// Password of the server.
-pub const PASSWORD: &str = "right";
+pub const PASSWORD: &str = "right-password-of-tests";
 /// Timeout for the next row, before it counts as lost.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -20,37 +20,26 @@
     reason = "test support: it fails the test, and the environment is how the child is configured"
 )]
 
+mod child;
 mod free_ports;
 mod gateway;
 mod shards;
 
+pub use child::{PASSWORD, engine_process};
 pub use gateway::{gateway_repeating, gateway_with_page};
 
+use child::{DATA_DIR, DIRECT, LISTEN, MEMORY, NATIVE, PARENT, SHARDS, SOURCES, users_dir};
 use free_ports::free_ports;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::SocketAddr;
+use std::io::{BufRead as _, BufReader};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use tokio::sync::oneshot;
-
+use crate::ReservedAddress;
 use crate::supervisor::READY;
-use crate::{
-    ADMIN, EngineOptions, READER, UsersFile, announce, end_with_parent, find_library, print_line,
-    run,
-};
 
-const DATA_DIR: &str = "MILLRACE_TEST_ENGINE_DATA_DIR";
-const LISTEN: &str = "MILLRACE_TEST_ENGINE_LISTEN";
-const MEMORY: &str = "MILLRACE_TEST_ENGINE_MEMORY";
-const SOURCES: &str = "MILLRACE_TEST_ENGINE_SOURCES";
-const NATIVE: &str = "MILLRACE_TEST_ENGINE_NATIVE";
-const SHARDS: &str = "MILLRACE_TEST_ENGINE_SHARDS";
-const PARENT: &str = "MILLRACE_TEST_ENGINE_PARENT";
-/// Password of the users `admin` and `reader`.
-pub const PASSWORD: &str = "a test's other password";
 /// Name of the test that [`engine_process!`](crate::engine_process) defines.
 const PROCESS_TEST: &str = "engine_process";
 
@@ -82,6 +71,8 @@ struct Process {
     stdin: Option<ChildStdin>,
     data_dir: Arc<tempfile::TempDir>,
     address: SocketAddr,
+    /// Address of the engine itself, behind its gate; held over restarts.
+    direct: Arc<ReservedAddress>,
     settings: ProcessSettings,
 }
 
@@ -170,10 +161,26 @@ impl TestEngine {
         Self::start_with(ProcessSettings::default(), Some(folder))
     }
 
+    /// Starts a new engine that speaks the native protocol, too, on an address of this machine by
+    /// which its clients are strangers.
+    #[must_use]
+    pub fn start_for_strangers(ip: IpAddr) -> Self {
+        let settings = ProcessSettings {
+            native_port: free_ports(1).pop(),
+            ..ProcessSettings::default()
+        };
+        Self::start_at(ip, settings, None)
+    }
+
     fn start_with(settings: ProcessSettings, folder: Option<&Path>) -> Self {
+        Self::start_at(IpAddr::from([127, 0, 0, 1]), settings, folder)
+    }
+
+    fn start_at(ip: IpAddr, settings: ProcessSettings, folder: Option<&Path>) -> Self {
         let data_dir = Arc::new(tempfile::tempdir().expect("a temporary directory"));
-        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let process = Process::start(data_dir, listen, settings, folder);
+        let direct = ReservedAddress::of_loopback(0).expect("a free port");
+        let listen = SocketAddr::new(ip, 0);
+        let process = Process::start(data_dir, listen, Arc::new(direct), settings, folder);
         let url = format!("http://{}", process.address);
         Self {
             url,
@@ -191,6 +198,17 @@ impl TestEngine {
             user: user.into(),
             password: password.into(),
             process: None,
+        }
+    }
+
+    /// The engine itself, behind its gate, as the program's own connections reach it.
+    #[must_use]
+    pub fn direct(&self) -> Self {
+        let process = self.process.as_ref();
+        let direct = process.map(|process| format!("http://{}", process.direct.address()));
+        Self {
+            url: direct.unwrap_or_else(|| self.url.clone()),
+            ..self.by(&self.user, &self.password)
         }
     }
 
@@ -245,8 +263,9 @@ impl TestEngine {
     pub fn restart(&mut self) {
         let old = self.process.take().expect("an engine started by this test");
         let data_dir = Arc::clone(&old.data_dir);
-        let settings = old.settings.clone();
-        self.process = Some(Process::start(data_dir, old.address, settings, None));
+        let (settings, direct) = (old.settings.clone(), Arc::clone(&old.direct));
+        let process = Process::start(data_dir, old.address, direct, settings, None);
+        self.process = Some(process);
     }
 }
 
@@ -256,6 +275,7 @@ impl Process {
     fn start(
         data_dir: Arc<tempfile::TempDir>,
         listen: SocketAddr,
+        direct: Arc<ReservedAddress>,
         settings: ProcessSettings,
         folder: Option<&Path>,
     ) -> Self {
@@ -267,6 +287,7 @@ impl Process {
             command.env(NATIVE, port.to_string());
         }
         let mut child = command
+            .env(DIRECT, direct.address().port().to_string())
             .env(SOURCES, settings.sources)
             .env(SHARDS, &settings.shards)
             .stdin(Stdio::piped())
@@ -287,6 +308,7 @@ impl Process {
             stdin,
             data_dir,
             address,
+            direct,
             settings,
         }
     }
@@ -315,85 +337,4 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Runs the engine in the child process; called by the hidden test. Does nothing unless the harness
-/// started this process.
-pub fn engine_process() {
-    let Some(data_dir) = std::env::var_os(DATA_DIR).map(PathBuf::from) else {
-        return;
-    };
-    let parent = std::env::var(PARENT)
-        .ok()
-        .map(|pid| pid.parse().expect("a process id"));
-    if let Some(pid) = parent {
-        end_with_parent(pid).expect("the parent lives");
-    }
-    // Before the engine takes standard input.
-    let gone = parent_gone();
-    let ready = |address| {
-        // libtest has written the test's name, without a line end.
-        print_line("");
-        announce(address);
-    };
-    let end = async move {
-        match parent {
-            None => drop(gone.await),
-            Some(_) => std::future::pending().await,
-        }
-    };
-    let Err(error) = run(&options(data_dir), ready, end);
-    // Standard output is the engine's, so libtest cannot report this.
-    eprintln!("{error}");
-    std::process::exit(1);
-}
-
-fn options(data_dir: PathBuf) -> EngineOptions {
-    let text = |name| std::env::var(name).expect("set by the harness");
-    let explicit = std::env::var_os("MILLRACE_LIBCHDB").map(PathBuf::from);
-    let users_dir = users_dir(&data_dir);
-    let mut users = UsersFile::load(&users_dir).expect("a file of users");
-    for name in [ADMIN, READER] {
-        users.set_password(name, PASSWORD);
-    }
-    users.store(&users_dir).expect("a writable folder");
-    EngineOptions {
-        library: find_library(explicit.as_deref()).unwrap_or_else(|error| panic!("{error}")),
-        backup_dir: data_dir.join("backups"),
-        data_dir,
-        listen: text(LISTEN).parse().expect("an address"),
-        native_port: std::env::var(NATIVE)
-            .ok()
-            .map(|port| port.parse().expect("a port")),
-        user: "millrace".into(),
-        password: "test's password".into(),
-        networks: Vec::new(),
-        users_dir: Some(users_dir),
-        memory_bytes_max: text(MEMORY).parse().expect("a number"),
-        sources: std::env::var(SOURCES)
-            .unwrap_or_default()
-            .split_terminator(',')
-            .map(|name| name.parse().expect("a source"))
-            .collect(),
-        shards: std::env::var(SHARDS)
-            .unwrap_or_default()
-            .split_terminator(',')
-            .map(|address| address.parse().expect("an address"))
-            .collect(),
-    }
-}
-
-fn users_dir(data_dir: &Path) -> PathBuf {
-    data_dir.join("users")
-}
-
-/// Resolves when the parent has closed this process's standard input, on purpose or by ending.
-fn parent_gone() -> oneshot::Receiver<()> {
-    let (sender, gone) = oneshot::channel::<()>();
-    let input = rustix::io::dup(std::io::stdin()).expect("standard input");
-    thread::spawn(move || {
-        let _ = std::fs::File::from(input).read_to_end(&mut Vec::new());
-        drop(sender);
-    });
-    gone
 }

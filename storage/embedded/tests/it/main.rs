@@ -14,6 +14,7 @@
 mod client;
 mod concurrency;
 mod crash;
+mod gate;
 mod inserts;
 mod interface;
 mod isolation;

@@ -208,6 +208,7 @@ fn options() -> (tempfile::TempDir, EngineOptions) {
         data_dir: data_dir.path().join("clickhouse"),
         listen: ANY,
         native_port: None,
+        direct_port: 0,
         user: "u".into(),
         password: "p".into(),
         networks: Vec::new(),

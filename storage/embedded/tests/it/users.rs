@@ -1,13 +1,12 @@
 //! Tests of the engine's users: what each may do, and what becomes of passwords that change. Only
 //! for the embedded engine.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::sync::OnceLock;
 
 use millrace_embedded::testing::{PASSWORD, TestEngine};
 use millrace_embedded::{
-    PROJECT, PROJECT_VIEWS, QUERY, QueryKey, UsersFile, VIEWS, project_user, token_hash,
+    PROJECT, PROJECT_VIEWS, QUERY, QueryKey, UsersFile, UsersFileError, VIEWS, project_user,
+    token_hash,
 };
 
 use crate::client::{curl, post, query};
@@ -50,17 +49,11 @@ fn engine() -> &'static TestEngine {
     })
 }
 
-/// Changes the file of users, one test at a time.
-fn change_users<T>(engine: &TestEngine, change: impl FnOnce(&mut UsersFile) -> T) -> T {
-    static CHANGING: Mutex<()> = Mutex::new(());
-    let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+/// Changes the file of users.
+pub fn change_users<T>(engine: &TestEngine, change: impl FnOnce(&mut UsersFile) -> T) -> T {
     let dir = engine.users_dir().unwrap();
-    let mut users = UsersFile::load(&dir).unwrap();
-    let changed = change(&mut users);
-    // A second change within the resolution of the file's time would not be seen.
-    thread::sleep(Duration::from_millis(20));
-    users.store(&dir).unwrap();
-    changed
+    let changed = UsersFile::change(&dir, |users| Ok::<_, UsersFileError>(change(users)));
+    changed.unwrap()
 }
 
 /// Makes a project's user and returns an engine that is used as it.
@@ -369,37 +362,66 @@ fn nobody_logs_in_as_the_definer_of_the_views() {
     }
 }
 
-/// What a link or a form of another site could do with a login that a browser saved.
+/// What a link or a form of another site could do with a login that a browser saved, on the port of
+/// the gate and on the engine's own.
 #[test]
 fn other_sites_get_no_answer_and_no_page_is_made() {
-    let engine = engine();
-    let header = format!("X-ClickHouse-Key: {}", engine.password);
-    let user = format!("X-ClickHouse-User: {}", engine.user);
+    let direct = engine().direct();
+    let header = format!("X-ClickHouse-Key: {}", direct.password);
+    let user = format!("X-ClickHouse-User: {}", direct.user);
     let login = ["-H", header.as_str(), "-H", user.as_str()];
-    for (site, expected) in [
-        ("cross-site", 403),
-        ("same-site", 403),
-        ("same-origin", 200),
-        ("none", 200),
-    ] {
-        let site = format!("Sec-Fetch-Site: {site}");
-        let select = [("query", "SELECT 1")];
-        for method in [&["-X", "GET"][..], &["-X", "POST"]] {
-            let arguments = [&login[..], &["-H", &site], method].concat();
-            let response = curl(engine, &select, &arguments, b"");
-            let text = response.text();
-            assert_eq!(response.status, expected, "{site} {method:?}: {text}");
+    for engine in [engine(), &direct] {
+        for (site, expected) in [
+            ("cross-site", 403),
+            ("same-site", 403),
+            ("same-origin", 200),
+            ("none", 200),
+        ] {
+            let site = format!("Sec-Fetch-Site: {site}");
+            let select = [("query", "SELECT 1")];
+            for method in [&["-X", "GET"][..], &["-X", "POST"]] {
+                let arguments = [&login[..], &["-H", &site], method].concat();
+                let response = curl(engine, &select, &arguments, b"");
+                let text = response.text();
+                assert_eq!(response.status, expected, "{site} {method:?}: {text}");
+            }
+        }
+        for setting in [
+            ("http_response_headers", "{'Content-Type':'text/html'}"),
+            ("add_http_cors_header", "1"),
+        ] {
+            let parameters = [setting, ("query", "SELECT '<script>' FORMAT RawBLOB")];
+            let response = curl(engine, &parameters, &login, b"");
+            let code = response.header("x-clickhouse-exception-code");
+            assert_eq!(code, "452", "{setting:?}: {}", response.text());
         }
     }
-    for setting in [
-        ("http_response_headers", "{'Content-Type':'text/html'}"),
-        ("add_http_cors_header", "1"),
+}
+
+/// Browsers name the site to https and to loopback only, and the origin to all.
+#[test]
+fn a_form_of_another_origin_changes_nothing() {
+    let engine = engine();
+    query(
+        engine,
+        "CREATE TABLE default.forms (a Int8) ENGINE = Memory",
+    );
+    let host = engine.url.trim_start_matches("http://");
+    let (own, other) = (format!("http://{host}"), "http://evil.example".to_owned());
+    for (origin, expected) in [
+        (own, 200),
+        (other, 403),
+        (format!("https://{host}"), 200),
+        ("null".to_owned(), 403),
     ] {
-        let parameters = [setting, ("query", "SELECT '<script>' FORMAT RawBLOB")];
-        let response = curl(engine, &parameters, &login, b"");
-        let code = response.header("x-clickhouse-exception-code");
-        assert_eq!(code, "452", "{setting:?}: {}", response.text());
+        let login = format!("{}:{}", engine.user, engine.password);
+        let origin = format!("Origin: {origin}");
+        let insert = "INSERT INTO default.forms VALUES (1)";
+        let arguments = ["-u", &login, "-H", &origin, "--data-binary", insert];
+        let response = curl(engine, &[], &arguments, b"");
+        assert_eq!(response.status, expected, "{origin}: {}", response.text());
     }
+    assert_eq!(query(engine, "SELECT count() FROM default.forms"), "2\n");
 }
 
 #[test]
