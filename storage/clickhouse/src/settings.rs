@@ -122,8 +122,8 @@ impl Settings {
             settings.push(("distributed_product_mode", "global"));
             // A profile may have it, and a count would be that of one shard.
             settings.push(("distributed_group_by_no_merge", "0"));
-            // A profile may have them, and rows of a person would be missing that were stored before
-            // a shard was added, or reads without a distinct id would be refused.
+            // A profile may have them. Rows of a person would be missing that were stored before a
+            // shard was added, or reads without a distinct id would be refused.
             settings.push(("optimize_skip_unused_shards", "0"));
             settings.push(("force_optimize_skip_unused_shards", "0"));
         }

@@ -84,8 +84,8 @@ pub(crate) fn profiles(memory_bytes_max: u64) -> String {
          <max_result_bytes>{RESULT_BYTES_MAX}</max_result_bytes>\
          <result_overflow_mode>throw</result_overflow_mode>"
     );
-    // As a server has them; the library's own defaults are those of a command-line tool. But an
-    // insert into a table over shards waits for them, also that of a client that does not ask for it.
+    // As a server has them; the library's own defaults are those of a command-line tool. But every
+    // insert into a table over shards waits for them, whether its client asks for that or not.
     format!(
         "<default><async_insert>0</async_insert><implicit_select>0</implicit_select>\
          <allow_introspection_functions>0</allow_introspection_functions>\
