@@ -145,11 +145,12 @@ impl ClientStream {
     ) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(Ok(bytes)) => self.pace.wrote(bytes),
-            Poll::Pending if !self.state.is_unpaced.load(Relaxed) => {
-                if self.pace.poll_stalled(cx).is_ready() {
-                    tracing::debug!("a client of ClickHouse does not read its answer");
-                    return Poll::Ready(Err(ErrorKind::TimedOut.into()));
-                }
+            Poll::Pending
+                if !self.state.is_unpaced.load(Relaxed)
+                    && self.pace.poll_stalled(cx).is_ready() =>
+            {
+                tracing::debug!("a client of ClickHouse does not read its answer");
+                return Poll::Ready(Err(ErrorKind::TimedOut.into()));
             }
             Poll::Ready(Err(_)) | Poll::Pending => {}
         }
