@@ -34,7 +34,7 @@ fn keep_sending(
         let mut sent = Sent::new();
         while !stop.load(Ordering::Relaxed) {
             let event = format!("{node}-{}", sent.len());
-            let uuid = (sent.len() % 3 == 0).then(Uuid::new_v4);
+            let uuid = sent.len().is_multiple_of(3).then(Uuid::new_v4);
             let is_acknowledged = send(to, &key, &event, EVENTS, uuid);
             sent.push((event, is_acknowledged));
             thread::sleep(Duration::from_millis(20));
