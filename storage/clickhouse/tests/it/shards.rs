@@ -321,9 +321,11 @@ async fn rows_that_one_replica_lacks_are_found_on_the_others() {
         });
         let listed = clickhouse.present_keys(Table::Events, MONTH, &keys()).await;
         assert_eq!(listed.unwrap().len() as u64, rows, "{replication}");
-        let counted = clickhouse.count_present(Table::Events, MONTH, &keys());
+        let counted = clickhouse
+            .count_present(Table::Events, MONTH, &keys())
+            .await;
         let expected = PresenceCount { keys: rows, rows };
-        assert_eq!(counted.await.unwrap(), expected, "{replication}");
+        assert_eq!(counted.unwrap(), expected, "{replication}");
     }
     // A replica may be away, and a shard may not.
     shards.engines[2].kill9();

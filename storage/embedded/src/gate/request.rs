@@ -289,7 +289,9 @@ mod tests {
             format!("Basic {}", STANDARD.encode(login))
         };
         let (own, reader) = (basic("millrace:x"), basic("reader:x"));
-        let table: [(&[(&str, &str)], &str, bool); 10] = [
+        /// Headers, more of the query string, and true if the parameter is kept.
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, bool);
+        let table: [Case<'_>; 10] = [
             (&[("x-clickhouse-user", "millrace")], "", true),
             (&[("x-clickhouse-user", "project_query")], "", true),
             (&[("x-clickhouse-user", "reader")], "", false),
