@@ -201,7 +201,7 @@ mod tests {
                 "Unknown `failed at position 5 `.",
                 None,
             ),
-            ("502 Bad Gateway", "502 Bad Gateway", None),
+            ("502 Bad Gateway", "bad response: 502 Bad Gateway", None),
         ];
         for (text, reason, position) in table {
             let error = QueryError::from(Error::BadResponse(text.to_owned()));
