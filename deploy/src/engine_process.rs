@@ -45,6 +45,8 @@ pub fn run(config: &Config, parent: Option<u32>, direct_port: u16) -> anyhow::Re
         // Threads that are started from here inherit the priority.
         lower_priority();
     }
+    // Before anything is written: without a library nothing is left behind.
+    let library = millrace_embedded::find_library(library.as_deref())?;
     let path = config.credentials_path();
     let mut credentials = Credentials::load(&path)?.unwrap_or_default();
     ensure_password(config, &mut credentials);
@@ -57,7 +59,7 @@ pub fn run(config: &Config, parent: Option<u32>, direct_port: u16) -> anyhow::Re
     }
     backup_dir::clear_unused(backup_dir);
     let options = EngineOptions {
-        library: millrace_embedded::find_library(library.as_deref())?,
+        library,
         data_dir: config.data_dir.join("clickhouse"),
         listen: *listen,
         native_port: native_port.or_else(|| usual_native_port(listen.port(), parent)),
