@@ -126,7 +126,7 @@ fn blocks_with_a_wrong_checksum_or_a_cut_insert_nothing() {
     let mut damaged = body.clone();
     *damaged.last_mut().unwrap() ^= 1;
     for (name, bytes, code) in [
-        ("damaged", &damaged[..], "40"),
+        ("damaged", &damaged[..], "271"),
         ("cut", &body[..body.len() - 1], "33"),
     ] {
         let response = insert(&table, &[("decompress", "1")], bytes);
