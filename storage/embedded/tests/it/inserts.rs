@@ -206,7 +206,7 @@ fn rows_may_come_in_the_statement_in_the_body_or_in_both() {
         ("", "INSERT INTO {t} SELECT 7, '2024-10-01', 'g'"),
         (
             "",
-            "INSERT INTO {t} FORMAT CSV SETTINGS max_threads = 1\n8,2024-10-01,h\n",
+            "INSERT INTO {t} SETTINGS max_threads = 1 FORMAT CSV\n8,2024-10-01,h\n",
         ),
     ];
     for (parameter, body) in cases {
