@@ -208,7 +208,7 @@ mod tests {
         for place in places.iter().rev() {
             place.set_busy(false);
         }
-        assert_eq!(evicted(&places), [2, 3], "the oldest that waited by then");
+        assert_eq!(evicted(&places), [1, 2], "the oldest that waited by then");
         assert!(!is_evicted(&other));
     }
 
