@@ -216,19 +216,45 @@ fn strangers_are_known_by_their_addresses_whatever_they_say() {
         eprintln!("NOT TESTED: this machine has loopback only");
         return;
     };
-    let engine = TestEngine::start_for_strangers(ip);
+    let engine = TestEngine::start();
     let reader = engine.by("reader", PASSWORD);
+    // To loopback from another address than that.
+    let ip = ip.to_string();
+    let from = ["--interface", ip.as_str()];
     let forwarded = ["-H", "X-Forwarded-For: 127.0.0.1"];
     for (user, expected) in [(&engine, 403), (&reader, 200)] {
         for more in [&[][..], &forwarded[..]] {
             let login = format!("{}:{}", user.user, user.password);
-            let arguments = [&["-u", login.as_str()][..], more].concat();
+            let arguments = [&["-u", login.as_str()][..], &from[..], more].concat();
             let response = curl(&engine, &[("query", "SELECT 1")], &arguments, b"");
             let text = response.text();
             assert_eq!(response.status, expected, "{}: {more:?}: {text}", user.user);
         }
     }
     assert_eq!(query(&engine.direct(), "SELECT 1"), "1\n");
+}
+
+/// Commands use the address that the engine has, and proxies may.
+#[test]
+fn clients_of_the_machines_own_address_are_as_those_of_loopback() {
+    let Some(ip) = machine_address() else {
+        eprintln!("NOT TESTED: this machine has loopback only");
+        return;
+    };
+    let engine = TestEngine::start_on(ip);
+    let login = format!("{}:{}", engine.user, engine.password);
+    for (forwarded, expected) in [
+        (None, 200),
+        (Some("127.0.0.1"), 200),
+        (Some("10.0.0.5"), 403),
+    ] {
+        let header = forwarded.map(|address| format!("X-Forwarded-For: {address}"));
+        let header = header.iter().flat_map(|header| ["-H", header.as_str()]);
+        let arguments: Vec<_> = ["-u", login.as_str()].into_iter().chain(header).collect();
+        let response = curl(&engine, &[("query", "SELECT 1")], &arguments, b"");
+        let text = response.text();
+        assert_eq!(response.status, expected, "{forwarded:?}: {text}");
+    }
 }
 
 #[test]
