@@ -344,6 +344,7 @@ mod tests {
             "Code: 32. DB::Exception: Attempt to read after eof",
             "Code: 33. DB::Exception: Cannot read all data",
             "Code: 40. DB::Exception: Checksum doesn't match",
+            "Code: 271. DB::Exception: Checksum doesn't match",
         ];
         for text in table {
             let text = format!("{text}: while receiving packet from ch2:9000");
@@ -377,6 +378,17 @@ mod tests {
             (
                 "Code: 32. DB::Exception: Attempt to read after eof",
                 Some(32),
+                BadData,
+            ),
+            (
+                "Code: 40. DB::Exception: Checksum doesn't match",
+                Some(40),
+                BadData,
+            ),
+            // Of a body, whose checksum is not the engine's own.
+            (
+                "Code: 271. DB::Exception: Checksum doesn't match",
+                Some(271),
                 BadData,
             ),
             (

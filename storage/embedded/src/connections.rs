@@ -1,8 +1,8 @@
 //! Places of connections: a bound on all of them, and one on those of an address that wait.
 //!
 //! A connection waits until it has logged in, while no request of it is under way. One more than a
-//! bound permits takes the place of the oldest that waits, so whoever opens connections and sends
-//! nothing keeps nobody out.
+//! bound permits takes the place of the oldest that waits, be it new or at the end of its request.
+//! So whoever opens connections and sends nothing, or nothing of use, keeps nobody out.
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
@@ -52,13 +52,14 @@ impl Connections {
 
     /// Registers a connection; `None` when none of the others gives way.
     pub(crate) fn register(&self, address: IpAddr) -> Option<Place> {
-        let network = network_of(address);
+        let entry = Arc::new(Entry {
+            network: network_of(address),
+            has_logged_in: AtomicBool::new(false),
+            is_busy: AtomicBool::new(false),
+            evict: Notify::new(),
+        });
         let mut entries = self.entries();
-        let waits_there = |entry: &Entry| entry.network == network && entry.waits();
-        let waiting = entries.iter().filter(|entry| waits_there(entry)).count();
-        if waiting >= self.0.waiting_max {
-            evict_oldest(&mut entries, waits_there);
-        }
+        self.make_room(&mut entries, &entry);
         // Those that are idle lose least, and a request of a stranger may be a slow body.
         let has_place = entries.len() < self.0.max
             || evict_oldest(&mut entries, Entry::waits)
@@ -67,18 +68,24 @@ impl Connections {
         if !has_place {
             return None;
         }
-        let entry = Arc::new(Entry {
-            network,
-            has_logged_in: AtomicBool::new(false),
-            is_busy: AtomicBool::new(false),
-            evict: Notify::new(),
-        });
         entries.push(Arc::clone(&entry));
         drop(entries);
         Some(Place {
             entry,
             connections: self.clone(),
         })
+    }
+
+    /// Evicts the oldest others of an address that wait, as far as there are too many beside this
+    /// one.
+    fn make_room(&self, entries: &mut Vec<Arc<Entry>>, newest: &Entry) {
+        let waits_there = |entry: &Entry| {
+            entry.network == newest.network && entry.waits() && !std::ptr::eq(entry, newest)
+        };
+        let waiting = entries.iter().filter(|entry| waits_there(entry)).count();
+        for _ in self.0.waiting_max..=waiting {
+            evict_oldest(entries, waits_there);
+        }
     }
 
     fn entries(&self) -> MutexGuard<'_, Vec<Arc<Entry>>> {
@@ -115,6 +122,10 @@ impl Place {
     /// Notes that a request is under way, or none any more.
     pub(crate) fn set_busy(&self, is_busy: bool) {
         self.entry.is_busy.store(is_busy, Relaxed);
+        if self.entry.waits() {
+            let connections = &self.connections;
+            connections.make_room(&mut connections.entries(), &self.entry);
+        }
     }
 
     /// Returns true while a request is under way.
@@ -178,6 +189,26 @@ mod tests {
         assert_eq!(evicted(&places), [0_usize; 0], "two of them do not wait");
         places.push(register(1));
         assert_eq!(evicted(&places), [2]);
+        assert!(!is_evicted(&other));
+    }
+
+    #[test]
+    fn those_that_wait_after_a_request_are_bounded_too() {
+        let connections = Connections::new(100, WAITING_MAX);
+        let register = |last| connections.register(address(last)).unwrap();
+        let other = register(2);
+        let places: Vec<_> = (0..WAITING_MAX + 2)
+            .map(|_| {
+                let place = register(1);
+                place.set_busy(true);
+                place
+            })
+            .collect();
+        assert_eq!(evicted(&places), [0_usize; 0], "none of them waits");
+        for place in places.iter().rev() {
+            place.set_busy(false);
+        }
+        assert_eq!(evicted(&places), [1, 2], "the oldest that waited by then");
         assert!(!is_evicted(&other));
     }
 

@@ -1,7 +1,7 @@
 //! Accepts connections, gives each a place, and ends with the listener what has to end.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(super) struct Phases(watch::Receiver<Phase>);
 /// Connection that was accepted.
 pub(super) struct Accepted {
     pub(super) tcp: TcpStream,
-    /// Address of the peer, in IPv4 where it is a mapped one.
+    /// Address of the peer, in IPv4 where it is a mapped one; loopback for all of this machine.
     pub(super) address: IpAddr,
     pub(super) place: Arc<Place>,
     pub(super) phases: Phases,
@@ -124,7 +124,7 @@ impl Acceptor {
 
     /// Gives a connection its place; `None` when there is none.
     fn admit(&self, tcp: TcpStream, peer: SocketAddr) -> Option<Accepted> {
-        let address = peer.ip().to_canonical();
+        let address = address_of(&tcp, peer);
         let places = match self.access.has_own_places(address) {
             true => &self.own,
             false => &self.strangers,
@@ -139,5 +139,16 @@ impl Acceptor {
             place: Arc::new(place),
             phases: self.phases.clone(),
         })
+    }
+}
+
+/// Address of a peer. One that comes from the address it goes to is on this machine, as those of
+/// loopback are, be it a command or a proxy.
+fn address_of(tcp: &TcpStream, peer: SocketAddr) -> IpAddr {
+    let address = peer.ip().to_canonical();
+    let own = tcp.local_addr().map(|own| own.ip().to_canonical());
+    match own.is_ok_and(|own| own == address) {
+        true => Ipv4Addr::LOCALHOST.into(),
+        false => address,
     }
 }

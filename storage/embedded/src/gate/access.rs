@@ -1,8 +1,8 @@
 //! Networks of the server's own user, and users by where they may come from.
 //!
 //! To the engine every client of the gate is this machine. Over HTTP it learns the address of the
-//! client and holds its users to it; the native protocol has no place for that, so there the gate
-//! holds those to their networks who have some.
+//! client, but takes all addresses of this machine for loopback, which a proxy has, too; the native
+//! protocol has no place for one. So the gate holds those to their networks who have some.
 
 use std::net::IpAddr;
 

@@ -23,6 +23,9 @@ use crate::connections::Place;
 /// Header of the answer to each statement, and of no other.
 const QUERY_ID: HeaderName = HeaderName::from_static("x-clickhouse-query-id");
 
+/// Header by which clients tell an exception from an answer.
+const EXCEPTION_CODE: HeaderName = HeaderName::from_static("x-clickhouse-exception-code");
+
 /// Answer for a client.
 type Answer = Response<Either<Full<Bytes>, EngineBody>>;
 
@@ -127,5 +130,9 @@ fn refused(refusal: Refusal) -> Answer {
     *answer.status_mut() = refusal.status();
     let text = HeaderValue::from_static("text/plain; charset=UTF-8");
     answer.headers_mut().insert(CONTENT_TYPE, text);
+    if let Some(code) = refusal.code() {
+        let code = HeaderValue::from_static(code);
+        answer.headers_mut().insert(EXCEPTION_CODE, code);
+    }
     answer
 }

@@ -3,6 +3,7 @@
 //! | Of a request | Becomes |
 //! |---|---|
 //! | a page of another site asks (`Sec-Fetch-Site`, or `Origin` is not `Host`) | refused with 403 |
+//! | a user asks who may not come from there | refused with 403, as a failed login |
 //! | `X-Forwarded-For` | the address of the client, by which the engine knows it |
 //! | `wait_end_of_query` of others than the program | left out: the answer would go to the disk |
 //! | `send_progress_in_http_headers` | left out: its head would not end before the statement |
@@ -49,6 +50,8 @@ const OF_CONNECTION: [HeaderName; 6] = [
 pub(super) enum Refusal {
     /// A page of another site asks.
     OtherSite,
+    /// The user may not come from the address.
+    Address,
     /// The proxy does not say for whom it asks.
     NoAddress,
     /// Connections to elsewhere are not to be had here.
@@ -60,7 +63,7 @@ pub(super) enum Refusal {
 impl Refusal {
     pub(super) const fn status(self) -> StatusCode {
         match self {
-            Self::OtherSite => StatusCode::FORBIDDEN,
+            Self::OtherSite | Self::Address => StatusCode::FORBIDDEN,
             Self::NoAddress => StatusCode::BAD_REQUEST,
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
         }
@@ -69,8 +72,21 @@ impl Refusal {
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::OtherSite => "refused: a page of another site asked\n",
+            Self::Address => {
+                "Code: 516. DB::Exception: this user may not come from this address: \
+                 see clickhouse_networks. (AUTHENTICATION_FAILED)\n"
+            }
             Self::NoAddress => "refused: X-Forwarded-For ends with no address\n",
             Self::Connect => "refused: this is no proxy\n",
+        }
+    }
+
+    /// Code of the exception that the engine would answer with.
+    pub(super) const fn code(self) -> Option<&'static str> {
+        match self {
+            // AUTHENTICATION_FAILED
+            Self::Address => Some("516"),
+            Self::OtherSite | Self::NoAddress | Self::Connect => None,
         }
     }
 }
@@ -86,6 +102,9 @@ pub(super) fn prepare(parts: &mut Parts, peer: IpAddr, access: &Access) -> Resul
     }
     let client = client_address(peer, &parts.headers).ok_or(Refusal::NoAddress)?;
     let names = user_names(parts);
+    if !names.iter().all(|name| access.permits(name, client)) {
+        return Err(Refusal::Address);
+    }
     let is_of_program = !names.is_empty() && names.iter().all(|name| access.is_of_program(name));
     if let Some(uri) = rewritten(&parts.uri, is_of_program) {
         parts.uri = uri;
@@ -282,6 +301,31 @@ mod tests {
     }
 
     #[test]
+    fn users_who_may_not_come_from_the_address_are_refused() {
+        /// Headers, more of the query string, and true if the request is refused from elsewhere.
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, bool);
+        let table: [Case<'_>; 7] = [
+            (&[], "", false),
+            (&[("x-clickhouse-user", "reader")], "", false),
+            (&[("x-clickhouse-user", "millrace")], "", true),
+            (&[("authorization", "Basic bWlsbHJhY2U6eA==")], "", true),
+            (&[], "&user=millrace", true),
+            (&[], "&us%65r=%6dillrace", true),
+            (&[("x-clickhouse-user", "reader")], "&user=millrace", true),
+        ];
+        for (headers, more, expected) in table {
+            let path = format!("/?query=a{more}");
+            let refused = |peer, headers: &[(&str, &str)]| {
+                prepared(peer, &path, headers).1 == Err(Refusal::Address)
+            };
+            let proxied = [headers, &[("x-forwarded-for", PEER)]].concat();
+            assert_eq!(refused(PEER, headers), expected, "{headers:?} {more}");
+            assert_eq!(refused("::1", &proxied), expected, "{headers:?} {more}");
+            assert!(!refused("127.0.0.1", headers), "{headers:?} {more}");
+        }
+    }
+
+    #[test]
     fn answers_are_held_back_for_the_program_only() {
         let basic = |login: &str| {
             use base64::Engine as _;
@@ -306,7 +350,7 @@ mod tests {
         for (headers, more, expected) in table {
             for name in ["wait_end_of_query", "WAIT_END%5fof_query"] {
                 let path = format!("/?query=SELECT%201&{name}=1{more}");
-                let (parts, result) = prepared(PEER, &path, headers);
+                let (parts, result) = prepared("127.0.0.1", &path, headers);
                 assert_eq!(result, Ok(expected), "{headers:?} {more}");
                 let query = parts.uri.query().unwrap();
                 assert!(query.starts_with("query=SELECT%201"), "{query}");

@@ -161,15 +161,10 @@ impl TestEngine {
         Self::start_with(ProcessSettings::default(), Some(folder))
     }
 
-    /// Starts a new engine that speaks the native protocol, too, on an address of this machine by
-    /// which its clients are strangers.
+    /// Starts a new engine on another address of this machine than loopback.
     #[must_use]
-    pub fn start_for_strangers(ip: IpAddr) -> Self {
-        let settings = ProcessSettings {
-            native_port: free_ports(1).pop(),
-            ..ProcessSettings::default()
-        };
-        Self::start_at(ip, settings, None)
+    pub fn start_on(ip: IpAddr) -> Self {
+        Self::start_at(ip, ProcessSettings::default(), None)
     }
 
     fn start_with(settings: ProcessSettings, folder: Option<&Path>) -> Self {

@@ -194,21 +194,26 @@ fn url_parameters_apply_to_the_statement() {
 
 #[test]
 fn a_response_carries_the_headers_of_a_server() {
-    let sql = b"SELECT number FROM system.numbers LIMIT 10 FORMAT JSONCompactEachRow";
+    let sql = b"SELECT number FROM system.numbers LIMIT 10 FORMAT JSON";
     let response = post(
         shared(),
         &[("query_id", "interface-1"), ("wait_end_of_query", "1")],
         sql,
     );
     assert_eq!(response.header("x-clickhouse-query-id"), "interface-1");
-    assert_eq!(response.header("x-clickhouse-format"), "JSONCompactEachRow");
+    assert_eq!(response.header("x-clickhouse-format"), "JSON");
     assert!(!response.header("x-clickhouse-timezone").is_empty());
     assert!(
         !response
             .header("x-clickhouse-server-display-name")
             .is_empty()
     );
-    assert!(response.header("content-type").starts_with("application/"));
+    // Not of each format: that of JSONCompactEachRow is text.
+    let content_type = response.header("content-type");
+    assert!(
+        content_type.starts_with("application/json"),
+        "{content_type}"
+    );
     assert!(
         response
             .header("x-clickhouse-summary")

@@ -197,9 +197,6 @@ const ESCAPES: &[&str] = &[
     "WITH concat('a UInt8, b String ALIAS fi', 'le(''PATH'')') AS s SELECT b FROM values(s, (1))",
     "SELECT * FROM format(JSONEachRow, {s:String}, '{\"a\":1}')",
     "SELECT arrayMap({f:Identifier}, ['PATH'])",
-    "CREATE VIEW isolation_v AS SELECT * FROM format(JSONEachRow, {s:String}, '{\"a\":1}')",
-    "CREATE VIEW isolation_v AS SELECT arrayMap({f:Identifier}, ['PATH'])",
-    "CREATE VIEW isolation_v AS SELECT arrayMap({f:Identifier} AS q, ['PATH'])",
     "SELECT $ a $ ' $ a $",
     "SELECT \u{2018} ' \u{2019}, a FROM format(Values, 'a String', concat('(fi', 'le(''PATH''))')) -- '",
     "SELECT a FROM\u{b}format(Values, 'a String', concat('(fi', 'le(''PATH''))'))",
@@ -250,6 +247,41 @@ fn the_password_gives_access_to_nothing_but_the_database() {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert_eq!(found, ["catalog.db"], "nothing was written");
+}
+
+/// Views with parameters, which the engine reads no sooner than somebody reads the view, and those
+/// parameters.
+const PARAMETERIZED: &[(&str, &str)] = &[
+    (
+        "SELECT * FROM format(JSONEachRow, {s:String}, '{\"a\":1}')",
+        "s = 'a UInt8, b String DEFAULT file(''PATH'')'",
+    ),
+    ("SELECT arrayMap({f:Identifier}, ['PATH'])", "f = 'file'"),
+    (
+        "SELECT arrayMap({f:Identifier} AS q, ['PATH'])",
+        "f = 'file'",
+    ),
+];
+
+#[test]
+fn a_view_with_parameters_reads_no_file() {
+    if !is_embedded() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("catalog.db"), "canary").unwrap();
+    for (number, (select, parameters)) in PARAMETERIZED.iter().enumerate() {
+        let view = format!("isolation_parameters_{number}");
+        // Made or not, it does no harm by itself.
+        let create = format!("CREATE VIEW {view} AS {select}");
+        try_statement(shared(), &create, folder.path());
+        let read = format!("SELECT * FROM {view}({parameters})");
+        let response = try_statement(shared(), &read, folder.path());
+        let text = response.text();
+        assert_ne!(response.status, 200, "{create}: {text}");
+        assert!(!text.contains("canary"), "{create}: {text}");
+        query(shared(), &format!("DROP VIEW IF EXISTS {view}"));
+    }
 }
 
 /// Statements of users that must keep working.

@@ -1,13 +1,14 @@
 //! Tests of the native protocol, by clickhouse-driver from PyPI in the tests' Python environment.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use millrace_embedded::testing::{PASSWORD, TestEngine};
 use millrace_embedded::{PROJECT, QUERY, QueryKey, VIEWS, project_user, token_hash};
+use socket2::{Domain, Socket, Type};
 
 use crate::client::{machine_address, query};
 use crate::python_client::{python, run};
@@ -24,6 +25,16 @@ fn connect(address: (&str, u16)) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream
+}
+
+/// Connects to loopback from another address of this machine, by which the client is a stranger.
+fn connect_from(ip: IpAddr, port: u16) -> TcpStream {
+    let to = SocketAddr::from(([127, 0, 0, 1], port));
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::new(ip, 0).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    socket.into()
 }
 
 /// Sends a hello, of a client before addenda, and returns the first byte of the answer.
@@ -156,8 +167,8 @@ fn the_servers_own_user_is_refused_from_elsewhere() {
         eprintln!("NOT TESTED: this machine has loopback only");
         return;
     };
-    let engine = TestEngine::start_for_strangers(ip);
-    let (host, port) = (ip.to_string(), engine.native_port().unwrap());
+    let engine = TestEngine::start_with_native();
+    let port = engine.native_port().unwrap();
     for (user, password, expected) in [
         ("reader", PASSWORD, ACCEPTED),
         ("admin", PASSWORD, ACCEPTED),
@@ -165,7 +176,7 @@ fn the_servers_own_user_is_refused_from_elsewhere() {
         ("default", "", EXCEPTION),
         ("project_views", "", EXCEPTION),
     ] {
-        let mut stream = connect((&host, port));
+        let mut stream = connect_from(ip, port);
         assert_eq!(say_hello(&mut stream, user, password), expected, "{user}");
         if expected == EXCEPTION {
             let text = String::from_utf8_lossy(&read_to_end(&mut stream)).into_owned();
