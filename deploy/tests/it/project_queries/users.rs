@@ -116,7 +116,10 @@ fn an_api_in_another_process_runs_queries_and_makes_users() {
     };
     let query = json!({ "query": "SELECT DISTINCT event FROM events" });
     let path = format!("/api/projects/{}/query/", tenants.first);
-    let (status, found) = asked("POST", &path, &query);
+    // 503 until the first process has made the views.
+    let (status, found) = eventually("an answer", || {
+        Some(asked("POST", &path, &query)).filter(|(status, _)| *status != 503)
+    });
     assert_eq!(
         (status, &found["data"]),
         (200, &json!([{ "event": "mine" }])),
