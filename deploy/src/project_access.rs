@@ -22,6 +22,8 @@ const SYSTEM: &str = "system";
 /// Codes of ClickHouse for a wrong password, or an unknown user: `UNKNOWN_USER`, `WRONG_PASSWORD`,
 /// `AUTHENTICATION_FAILED`.
 const NOT_LOGGED_IN: [u32; 3] = [192, 193, 516];
+/// Code of ClickHouse for a login whose database is not there: `UNKNOWN_DATABASE`.
+const UNKNOWN_DATABASE: u32 = 81;
 /// Longest time of the question which kind of server it is.
 const PROBE_MAX: Duration = Duration::from_secs(10);
 
@@ -246,6 +248,8 @@ async fn is_embedded(clickhouse: &ClickHouse, key: &QueryKey) -> Result<bool, Qu
             while rows.next().await?.is_some() {}
             Ok(true)
         }
+        // The user is there, and its database is made when the first project is opened.
+        Err(error) if error.code == Some(UNKNOWN_DATABASE) => Ok(true),
         Err(error) if is_unknown_user(&error) => Ok(false),
         Err(error) => Err(error),
     }
