@@ -345,7 +345,7 @@ fn a_client_that_reads_next_to_nothing_is_ended_but_not_the_program() {
     let streams =
         [(&reader, "slow_reader", 1_000), (&own, "slow_own", 20_000)].map(|(user, mark, bytes)| {
             // Short rows: blocks of long ones, formatted at once, are more than a reader's memory.
-            let sql = format!("SELECT+'{mark}',number+FROM+system.numbers");
+            let sql = format!("SELECT+'{mark}',number+FROM+numbers(1000000000000)");
             let mut stream = connect(user);
             let request = close(&head(user, &format!("GET /?query={sql}")));
             stream.write_all(request.as_bytes()).unwrap();
