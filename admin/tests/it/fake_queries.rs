@@ -7,6 +7,7 @@ use millrace_admin::project_queries::{
     QueryFailure, QueryFormat,
 };
 use std::io;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -50,10 +51,11 @@ impl ProjectQueries for FakeQueries {
         };
         sender.send(Ok(Bytes::from(text))).await.unwrap();
         match query.sql.as_str() {
-            BROKEN => {
-                let broken = Err(io::Error::other("it failed"));
-                sender.send(broken).await.unwrap();
-            }
+            // Once its beginning is on its way: hyper drops what it has not written.
+            BROKEN => drop(tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                let _ = sender.send(Err(io::Error::other("it failed"))).await;
+            })),
             ENDLESS => drop(tokio::spawn(async move { sender.closed().await })),
             _ => {}
         }

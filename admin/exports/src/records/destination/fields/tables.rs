@@ -78,7 +78,7 @@ pub(super) const CLICKHOUSE: DestinationSpec = DestinationSpec {
         text(
             "url",
             "https://clickhouse.example.com:8443",
-            "URL of the HTTP interface; with https:// the certificate must be by an authority that \
+            "URL of the HTTP interface; with https the certificate must be by an authority that \
              systems know.",
         )
         .of(FieldKind::Url)
