@@ -7,7 +7,7 @@ use crate::destination::table::Layout;
 use crate::error::ExportError;
 use bytes::Bytes;
 use millrace_clickhouse::quoted_name;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url};
 use std::time::Duration;
 use uuid::Uuid;
@@ -128,6 +128,8 @@ impl Server {
             .client
             .post(self.url_of(statement))
             .headers(self.headers.clone())
+            // Also of nothing: ClickHouse refuses a POST whose length it does not know.
+            .header(CONTENT_LENGTH, statement.rows.len())
             .timeout(statement.time_max)
             .body(statement.rows.clone());
         let answer = request.send().await.map_err(|error| unanswered(&error))?;
