@@ -1,6 +1,4 @@
 //! Forms to the ClickHouse port: whole, cut, and with a file.
-//!
-//! Nothing stops those of another site's page, see `deploy/THREATS.md`.
 
 use super::{AttackContext, answer};
 use std::sync::Arc;

@@ -91,8 +91,8 @@ const FORMS_SENT: &str = "forms to ClickHouse";
 /// Forms of an analyst.
 pub(super) const FORMS: [Proof; 4] = [
     (FORMS_SENT, &["whole: 200"]),
-    (FORMS_SENT, &["cut: code 36"]),
-    (FORMS_SENT, &["with a file: code 48"]),
+    (FORMS_SENT, &["cut: code 33"]),
+    (FORMS_SENT, &["with a file: code 36"]),
     (FORMS_SENT, &["of fields: code 62"]),
 ];
 
