@@ -370,11 +370,7 @@ mod tests {
                 Some(252),
                 NotStored,
             ),
-            (
-                "Code: 33. DB::Exception: Cannot read all data",
-                Some(33),
-                BadData,
-            ),
+            ("Code: 33. DB::Exception: Cut data", Some(33), BadData),
             (
                 "Code: 32. DB::Exception: Attempt to read after eof",
                 Some(32),
@@ -391,11 +387,7 @@ mod tests {
                 Some(271),
                 BadData,
             ),
-            (
-                "Code: 117. DB::Exception: Unexpected data",
-                Some(117),
-                BadData,
-            ),
+            ("Code: 117. DB::Exception: Bad data", Some(117), BadData),
             (
                 "Code: 516. DB::Exception: u: Authentication failed",
                 Some(516),
