@@ -178,6 +178,10 @@ const MERGES: &[[&str; 4]] = &[
     ["$create_alias", r#"{"alias":"\"\""}"#, "properties", ""],
     ["$create_alias", r#"{"alias":"a\u0000"}"#, "properties", ""],
     ["$create_alias", r#"{"alias":["a"]}"#, "properties", ""],
+    ["$create_alias", r#"{"alias":-0.00}"#, "properties", ""],
+    ["$create_alias", r#"{"alias":0e5}"#, "properties", ""],
+    ["$create_alias", r#"{"alias":"0.00"}"#, "properties", ""],
+    ["$create_alias", r#"{"alias":"0e5"}"#, "alias", "0e5"],
     [
         "$merge_dangerously",
         r#"{"alias":"\ud800"}"#,

@@ -6,7 +6,7 @@
 
 use crate::rows::Rows;
 use crate::span::{Event, Kind, Present, Span};
-use crate::validate::{Accepted, NAME_CHARS_MAX, Rules, is_illegal};
+use crate::validate::{Accepted, NAME_CHARS_MAX, Rules, is_illegal, is_zero};
 use millrace_rows::{Micros, PersonUpdateRow, UpdateKind};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -202,7 +202,11 @@ impl<'b> PersonProperties<'b> {
             UpdateKind::Identify => self.anonymous,
             _ => self.alias,
         };
-        id(named, NAME_CHARS_MAX, other_id) && other_id != distinct_id && !is_nobody(other_id)
+        let names_zero = named.is_some_and(|value| is_zero(value.get().as_bytes()));
+        id(named, NAME_CHARS_MAX, other_id)
+            && other_id != distinct_id
+            && !names_zero
+            && !is_nobody(other_id)
     }
 
     /// Properties of the group that the event describes, if it does; writes its names.
