@@ -3,6 +3,10 @@
 //! Most events update nothing, and pay for a few comparisons only. Values are taken as they were
 //! sent; their effect is decided where rows are applied, in the order of their arrival. Nothing
 //! here refuses an event: one with nonsense about a person is stored, and the nonsense is not.
+//! Properties that no person could have are passed on as well, to be refused in the same place as
+//! those that are too many for this person; the client is warned of them.
+
+mod size;
 
 use crate::rows::Rows;
 use crate::span::{Event, Kind, Present, Span};
@@ -65,7 +69,8 @@ pub struct PersonUpdateScratch {
 }
 
 impl PersonUpdateScratch {
-    /// Appends the update of an event, if it has one that counts.
+    /// Appends the update of an event, if it has one that counts. Returns true if it sets more
+    /// properties than a person or group may have.
     #[inline(never)]
     pub fn put(
         &mut self,
@@ -74,10 +79,13 @@ impl PersonUpdateScratch {
         spans: Event<'_>,
         accepted: Accepted<'_>,
         at: RowPosition,
-    ) {
-        if let Some(row) = self.update(rules, spans, &accepted, at) {
-            rows.push_person_update(&row);
-        }
+    ) -> bool {
+        let Some(row) = self.update(rules, spans, &accepted, at) else {
+            return false;
+        };
+        rows.push_person_update(&row);
+        size::is_too_large([row.person_set, row.person_set_once])
+            || size::is_too_large([row.group_set, b""])
     }
 
     fn update<'s>(
