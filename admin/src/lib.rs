@@ -21,6 +21,7 @@
 //! | [`plugin_catalogue`] | plugins that can be installed |
 //! | [`project_queries`], `query_slots` | queries of projects in ClickHouse; how many run at a time |
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
+//! | `stopping` | the server's stop, and clients that stall in a request meanwhile |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
 //! | `schema`, `control_characters` | schemas of bodies, and what texts in them may hold |
 //! | `level_number` | levels by their numbers |
@@ -66,6 +67,7 @@ mod schema;
 mod server;
 mod services;
 mod signup_page;
+mod stopping;
 
 pub use app::TableError;
 pub use export_notices::ExportNotices;

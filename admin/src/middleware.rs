@@ -167,6 +167,7 @@ where
                 body,
                 operation.bounds.body_bytes_max,
                 app.services.config.body_timeout,
+                &app.services.stopping,
             )
             .await?;
             // The key may have been revoked while the body arrived.

@@ -7,6 +7,7 @@ use crate::plugin_catalogue::PluginCatalogue;
 use crate::project_queries::ProjectQueries;
 use crate::proxy_check::ProbeOptions;
 use crate::query_slots::QuerySlots;
+use crate::stopping::Stopping;
 use ipnet::IpNet;
 use millrace_catalog::Catalog;
 use millrace_exports::SecretKey;
@@ -97,6 +98,8 @@ pub struct Services {
     pub project_queries: Option<Arc<dyn ProjectQueries>>,
     /// Slots of these queries.
     pub(crate) query_slots: QuerySlots,
+    /// Stop of the server over these services.
+    pub(crate) stopping: Stopping,
 }
 
 impl Services {
@@ -115,6 +118,7 @@ impl Services {
             key_cache: KeyCache::default(),
             project_queries: None,
             query_slots: QuerySlots::default(),
+            stopping: Stopping::default(),
         }
     }
 }
