@@ -83,7 +83,7 @@ pub fn run(config: &Config, parent: Option<u32>, direct_port: u16) -> anyhow::Re
         if parent.is_some() {
             signals::terminate_only().await;
         } else {
-            signals::StopSignal::listen().received().await;
+            signals::terminate_or_interrupt().await;
         }
     };
     let announce = move |address| announce.announce(address);
