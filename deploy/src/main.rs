@@ -2,7 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `cli`, `config` | command line and settings |
+//! | `cli`, `numbers`, `config` | command line and settings |
 //! | `serve` | the long-running modes: serve, ingest, admin |
 //! | `ingest_logs` | opening of the logs |
 //! | `ingest`, `admin`, `engine` | parts of a mode: ingestion, organization API, embedded ClickHouse |
@@ -54,6 +54,7 @@ mod ingest_logs;
 mod logging;
 mod node_registration;
 mod nodes;
+mod numbers;
 mod output;
 mod persons;
 mod plugin_source;

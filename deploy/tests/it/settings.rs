@@ -124,6 +124,14 @@ fn assert_rejected(args: &[&str], needle: &str) {
 fn invalid_values_are_rejected_with_advice() {
     let table = [
         (vec!["--workers", "0"], "at least 1"),
+        (vec!["--workers", "many"], "give a whole number"),
+        (
+            vec!["--grace-seconds", "10s"],
+            "invalid value '10s' for '--grace-seconds <N>': give a whole number of seconds, such as 10",
+        ),
+        (vec!["--activity-log-kept-days", "2y"], "of days"),
+        (vec!["--activity-log-kept-days", "4294967296"], "too large"),
+        (vec!["--clickhouse-native-port", "65536"], "such as 9000"),
         (vec!["--workers", "99999999"], "at most 1024"),
         (vec!["--log-bytes-max", "1KiB"], "64 MiB"),
         (vec!["--clickhouse-url", "clickhouse:9000"], "http://"),

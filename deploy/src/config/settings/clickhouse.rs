@@ -1,6 +1,7 @@
 //! Settings of ClickHouse: the embedded engine, or an existing server.
 
 use super::values::{listen_address, size};
+use crate::numbers::port;
 use bytesize::ByteSize;
 use clap::Args;
 use millrace_clickhouse::{InsertQuorum, Replication};
@@ -28,6 +29,7 @@ pub struct ClickHouseSettings {
         long,
         global = true,
         env = "MILLRACE_CLICKHOUSE_NATIVE_PORT",
+        value_parser = port,
         value_name = "PORT"
     )]
     pub clickhouse_native_port: Option<u16>,
