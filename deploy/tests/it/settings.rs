@@ -74,6 +74,45 @@ fn all_bad_keys_are_reported_at_once() {
     }
 }
 
+/// Regression: a key within a table had the name of its setting, and a value that of its flag.
+#[test]
+fn an_error_names_a_key_as_the_file_has_it() {
+    let table = [
+        (
+            "grace_seconds = \"10s\"",
+            "key `grace_seconds` of the configuration: invalid value '10s': give a whole number",
+        ),
+        (
+            "[clickhouse]\nmemory = \"lots\"",
+            "key `clickhouse.memory` of the configuration: invalid value 'lots': give a size",
+        ),
+        (
+            "ack = \"never\"",
+            "invalid value 'never': give one of disk, clickhouse, memory",
+        ),
+        ("serve = 1", "no key `serve`; `millrace config` lists"),
+        (
+            "[clickhouse]\ncolour = 1",
+            "no key `clickhouse.colour`; `millrace config` lists",
+        ),
+        (
+            "[serve]\nworkers = 1",
+            "no key `serve.workers`; write `workers` before the first table",
+        ),
+        ("config = \"other.toml\"", "no key `config`"),
+        ("print_credentials = true", "no key `print_credentials`"),
+    ];
+    for (file, told) in table {
+        let output = config(file, &[], &[]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(64), "{file}: {text}");
+        assert!(
+            text.contains(told) && !text.contains("--"),
+            "{file}: {text}"
+        );
+    }
+}
+
 #[test]
 fn variables_of_kubernetes_are_ignored() {
     let output = config(
