@@ -124,6 +124,9 @@ fn main() -> ExitCode {
     match run(&cli, &config, &layers) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if supervised => fail(engine::exit_code(&error), &format!("{error:#}")),
+        Err(error) if error.is::<preflight::SameAddress>() => {
+            fail(EXIT_USAGE, &format!("{error:#}"))
+        }
         Err(error) => fail(1, &format!("{error:#}")),
     }
 }
