@@ -121,7 +121,12 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(EXIT_USAGE, &format!("{error:#}")),
     };
-    match run(&cli, &config, &layers) {
+    let ran = run(&cli, &config, &layers).and_then(|()| match is_server(&cli) {
+        // Nobody has to see its banner.
+        true => Ok(()),
+        false => output::finish(),
+    });
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if supervised => fail(engine::exit_code(&error), &format!("{error:#}")),
         Err(error) if error.is::<preflight::SameAddress>() => {
@@ -179,6 +184,15 @@ fn needs_whole_folder(command: Option<&Command>) -> bool {
     !may_see && !is_supervised_engine(command)
 }
 
+/// Returns true for what runs until it is stopped.
+fn is_server(cli: &Cli) -> bool {
+    match &cli.command {
+        None | Some(Command::Serve) => !cli.print_credentials,
+        Some(Command::Ingest | Command::Admin | Command::Clickhouse { .. }) => true,
+        Some(_) => false,
+    }
+}
+
 /// Returns true for the engine's process that another one supervises.
 fn is_supervised_engine(command: Option<&Command>) -> bool {
     matches!(
@@ -193,11 +207,14 @@ fn is_supervised_engine(command: Option<&Command>) -> bool {
 /// Prints an error of the command line, or the help or version that was asked for.
 fn command_line(error: clap::Error) -> ExitCode {
     let error = cli::with_usage_of_help(error);
-    // A closed standard error or output has no reader.
-    let _ = error.print();
+    let printed = error.print();
     if error.use_stderr() {
-        ExitCode::from(EXIT_USAGE)
-    } else {
-        ExitCode::SUCCESS
+        // A closed standard error has no reader.
+        return ExitCode::from(EXIT_USAGE);
+    }
+    output::keep(printed);
+    match output::finish() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(1, &format!("{error:#}")),
     }
 }

@@ -14,7 +14,7 @@ use millrace_clickhouse::{ProjectAnswer, ProjectStatement, QueryError};
 use millrace_organizations::Projects;
 use millrace_rows::shown_lines;
 use progress::Progress;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use table::RowTable;
 use uuid::Uuid;
 
@@ -139,8 +139,8 @@ async fn write(
     let mut lines = Vec::new();
     while let Some(piece) = rows.next().await.map_err(|error| refused(config, error))? {
         if format != Format::Table && !is_terminal {
-            if std::io::stdout().write_all(&piece).is_err() {
-                // A pager that was left.
+            if !output::write(&piece) {
+                // A pager that was left, or the end tells the reason.
                 return Ok(());
             }
             continue;
