@@ -5,8 +5,7 @@
 //! | a page of another site asks (`Sec-Fetch-Site`, or `Origin` is not `Host`) | refused with 403 |
 //! | a user asks who may not come from there | refused with 403, as a failed login |
 //! | `X-Forwarded-For` | the address of the client, by which the engine knows it |
-//! | `wait_end_of_query` of others than the program | left out: the answer would go to the disk |
-//! | `send_progress_in_http_headers` | left out: its head would not end before the statement |
+//! | some [`parameters`](super::parameters) of its address | left out |
 //! | headers for one connection, `Expect` | left out: the gate answers them itself |
 //!
 //! Everything else is the engine's: paths, methods, `X-ClickHouse-…`, bodies and their encodings.
@@ -15,11 +14,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::header::{AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderName, ORIGIN, TE, UPGRADE};
 use http::request::Parts;
-use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
-use percent_encoding::percent_decode_str;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 
 use super::access::{Access, is_loopback};
+use super::parameters::{rewritten, values_of};
 use crate::login::basic_login;
 
 /// Header by which proxies, and the gate, name the client.
@@ -30,10 +28,6 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const USER: HeaderName = HeaderName::from_static("x-clickhouse-user");
 /// Parameter with the name of a user.
 const USER_PARAMETER: &str = "user";
-/// Parameter that has the engine keep an answer on the disk until its statement has ended.
-const HELD_BACK: &str = "wait_end_of_query";
-/// Parameter that has the engine write headers until the statement has ended.
-const PROGRESS: &str = "send_progress_in_http_headers";
 
 /// Headers for one connection, beside those that frame a body.
 const OF_CONNECTION: [HeaderName; 6] = [
@@ -182,38 +176,8 @@ fn user_names(parts: &Parts) -> Vec<String> {
     let authorized = parts.headers.get_all(AUTHORIZATION).iter();
     // Another scheme has no name that is known here.
     let authorized = authorized.map(|value| basic_login(value).unwrap_or_default().0);
-    let query = parts.uri.query().unwrap_or_default();
-    let parameters = query
-        .split('&')
-        .filter(|pair| is_named(pair, USER_PARAMETER));
-    let parameters = parameters.map(|pair| decoded(pair.split_once('=').unwrap_or_default().1));
+    let parameters = values_of(&parts.uri, USER_PARAMETER);
     named.chain(authorized).chain(parameters).collect()
-}
-
-/// Address of a request as the engine gets it; `None` if it stays as it is.
-fn rewritten(uri: &Uri, is_of_program: bool) -> Option<Uri> {
-    let query = uri.query().unwrap_or_default();
-    let is_left_out =
-        |pair: &&str| is_named(pair, PROGRESS) || (!is_of_program && is_named(pair, HELD_BACK));
-    if !query.split('&').any(|pair| is_left_out(&pair)) {
-        // A client of a proxy names the host, too.
-        let path = uri.path_and_query().filter(|_| uri.scheme().is_some())?;
-        return Some(Uri::from(path.clone()));
-    }
-    let kept = query.split('&').filter(|pair| !is_left_out(pair));
-    let kept = kept.collect::<Vec<_>>().join("&");
-    let path = PathAndQuery::try_from(format!("{}?{kept}", uri.path()));
-    path.ok().map(Uri::from)
-}
-
-/// Returns true if a parameter has this name, which the engine reads in any case.
-fn is_named(pair: &str, name: &str) -> bool {
-    let given = pair.split('=').next().unwrap_or_default();
-    decoded(given).eq_ignore_ascii_case(name)
-}
-
-fn decoded(text: &str) -> String {
-    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
