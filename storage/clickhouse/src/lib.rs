@@ -199,6 +199,16 @@ impl ClickHouse {
         self.fetch_u64("SELECT toUInt64(uptime())").await
     }
 
+    /// Returns true if the user has this settings profile.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn has_profile(&self, name: &str) -> Result<bool, QueryError> {
+        let name = quoted_text(name);
+        let sql = format!("SELECT toUInt64(has(currentProfiles(), {name}))");
+        Ok(self.fetch_u64(&sql).await? > 0)
+    }
+
     /// Asks for a number that decides about rows: the answer names its column's type, which a
     /// gateway's page does not, repeats the query's nonce, which an old answer does not, and counts
     /// what reached the quorum.
