@@ -5,6 +5,7 @@
 //! | a page of another site asks (`Sec-Fetch-Site`, or `Origin` is not `Host`) | refused with 403 |
 //! | a user asks who may not come from there | refused with 403, as a failed login |
 //! | `X-Forwarded-For` | the address of the client, by which the engine knows it |
+//! | no user, or that of the engine's own session | refused with 403, as the engine has refused it |
 //! | some [`parameters`](super::parameters) of its address | left out |
 //! | headers for one connection, `Expect` | left out: the gate answers them itself |
 //!
@@ -46,6 +47,8 @@ pub(super) enum Refusal {
     OtherSite,
     /// The user may not come from the address.
     Address,
+    /// A request that needs a user names none, or that of the engine's own session.
+    NoUser,
     /// The proxy does not say for whom it asks.
     NoAddress,
     /// Connections to elsewhere are not to be had here.
@@ -57,7 +60,7 @@ pub(super) enum Refusal {
 impl Refusal {
     pub(super) const fn status(self) -> StatusCode {
         match self {
-            Self::OtherSite | Self::Address => StatusCode::FORBIDDEN,
+            Self::OtherSite | Self::Address | Self::NoUser => StatusCode::FORBIDDEN,
             Self::NoAddress => StatusCode::BAD_REQUEST,
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
         }
@@ -70,6 +73,10 @@ impl Refusal {
                 "Code: 516. DB::Exception: this user may not come from this address: \
                  see clickhouse_networks. (AUTHENTICATION_FAILED)\n"
             }
+            Self::NoUser => {
+                "Code: 516. DB::Exception: name a user and its password: \
+                 default is the engine's own. (AUTHENTICATION_FAILED)\n"
+            }
             Self::NoAddress => "refused: X-Forwarded-For ends with no address\n",
             Self::Connect => "refused: this is no proxy\n",
         }
@@ -79,7 +86,7 @@ impl Refusal {
     pub(super) const fn code(self) -> Option<&'static str> {
         match self {
             // AUTHENTICATION_FAILED
-            Self::Address => Some("516"),
+            Self::Address | Self::NoUser => Some("516"),
             Self::OtherSite | Self::NoAddress | Self::Connect => None,
         }
     }
