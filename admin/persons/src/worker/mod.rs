@@ -19,6 +19,9 @@ use uuid::Uuid;
 /// Interval at which the catalog's size is measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
+/// Time within which a ClickHouse that starts together with this process is expected.
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
 /// Parts of the largest round that make the smallest one. A small one of projects without a backlog
 /// would defer them for little, and one of backlogs keeps all others waiting.
 const OTHERS_SMALLEST: usize = 10;
@@ -101,6 +104,7 @@ pub struct Worker {
     backlogs_size: RoundSize,
     /// Pages that were copied: a copy of all persons takes as long as it takes.
     copied_pages: AtomicU64,
+    began: Instant,
     /// Failures that were logged lately, since the last round that succeeded.
     failures: RareLog,
 }
@@ -117,6 +121,7 @@ impl Worker {
             others_size: RoundSize::new(options.updates_max, OTHERS_SMALLEST),
             backlogs_size: RoundSize::new(options.updates_max, BACKLOGS_SMALLEST),
             copied_pages: AtomicU64::new(0),
+            began: Instant::now(),
             failures: RareLog::default(),
         }
     }
@@ -143,8 +148,8 @@ impl Worker {
             let pause = if leader.now() {
                 let led = async {
                     if Instant::now() >= retention_at {
-                        self.try_retention().await;
-                        retention_at = Instant::now() + retention::CHECK_EVERY;
+                        let pause = self.try_retention().await;
+                        retention_at = Instant::now() + pause;
                     }
                     self.led_round().await
                 };
@@ -187,11 +192,19 @@ impl Worker {
         }
     }
 
-    /// Drops old months; a failure is left to the next hour, as nothing waits for it.
-    async fn try_retention(&self) {
-        if let Err(failure) = self.apply_retention().await {
-            tracing::warn!(%failure, "old updates of persons stay; trying again in an hour");
+    /// Drops old months; returns how long to wait for the next time. A failure is left to the next
+    /// hour, as nothing waits for it.
+    async fn try_retention(&self) -> Duration {
+        match self.apply_retention().await {
+            Err(failure) if is_of_a_start(&failure, self.began.elapsed()) => {
+                return self.options.retry_pause;
+            }
+            Err(failure) => {
+                tracing::warn!(%failure, "old updates of persons stay; trying again in an hour");
+            }
+            Ok(_) => {}
         }
+        retention::CHECK_EVERY
     }
 
     /// Drops the months of updates that nobody needs any more, and returns them.
@@ -220,7 +233,8 @@ impl Worker {
         let pause = if failure.tables_are_missing() {
             self.make_tables().await
         } else {
-            if self.failures.is_due(&failure.cause(), Instant::now()) {
+            let is_expected = is_of_a_start(&failure, self.began.elapsed());
+            if !is_expected && self.failures.is_due(&failure.cause(), Instant::now()) {
                 tracing::warn!(%failure, "persons are not up to date; trying again until they are");
             }
             self.options.retry_pause
@@ -250,6 +264,12 @@ impl Worker {
     }
 }
 
+/// Returns true for a failure of a worker that has run for so long, if ClickHouse may just start,
+/// too: then whoever starts it reports what is wrong.
+fn is_of_a_start(failure: &Failure, running: Duration) -> bool {
+    running < STARTS_WITHIN && failure.is_without_connection()
+}
+
 /// Awaits a round; `None` if for so long it does not end, and no page is copied.
 async fn unless_silent<T>(
     round_max: Duration,
@@ -270,6 +290,26 @@ async fn unless_silent<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millrace_clickhouse::QueryErrorKind::{Misconfigured, NoConnection};
+
+    #[test]
+    fn a_clickhouse_that_is_not_there_is_no_failure_of_the_first_minute() {
+        let table = [
+            (NoConnection, 0, true),
+            (NoConnection, 59, true),
+            (NoConnection, 60, false),
+            (Misconfigured, 0, false),
+        ];
+        for (kind, seconds, expected) in table {
+            let failure = Failure::Read(QueryError {
+                kind,
+                ..QueryError::without_code("refused")
+            });
+            let found = is_of_a_start(&failure, Duration::from_secs(seconds));
+            assert_eq!(found, expected, "{kind:?} {seconds}");
+        }
+        assert!(!is_of_a_start(&Failure::Malformed, Duration::ZERO));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_round_that_copies_pages_may_take_any_time_and_a_silent_one_ends() {
