@@ -6,6 +6,7 @@
 //! | a user asks who may not come from there | refused with 403, as a failed login |
 //! | `X-Forwarded-For` | the address of the client, by which the engine knows it |
 //! | no user, or that of the engine's own session | refused with 403, as the engine has refused it |
+//! | the user of a project asks in a session (`session_id`) | refused with 400: it has none |
 //! | some [`parameters`](super::parameters) of its address | left out |
 //! | headers for one connection, `Expect` | left out: the gate answers them itself |
 //!
@@ -20,6 +21,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use super::access::{Access, is_loopback};
 use super::parameters::{rewritten, values_of};
 use crate::login::basic_login;
+use crate::names::PROJECT;
 
 /// Header by which proxies, and the gate, name the client.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -29,6 +31,8 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const USER: HeaderName = HeaderName::from_static("x-clickhouse-user");
 /// Parameter with the name of a user.
 const USER_PARAMETER: &str = "user";
+/// Parameter with the name of a session.
+const SESSION_PARAMETER: &str = "session_id";
 
 /// Headers for one connection, beside those that frame a body.
 const OF_CONNECTION: [HeaderName; 6] = [
@@ -49,6 +53,8 @@ pub(super) enum Refusal {
     Address,
     /// A request that needs a user names none, or that of the engine's own session.
     NoUser,
+    /// The user of a project asks in a session, which does not get the token of its login.
+    Session,
     /// The proxy does not say for whom it asks.
     NoAddress,
     /// Connections to elsewhere are not to be had here.
@@ -61,7 +67,7 @@ impl Refusal {
     pub(super) const fn status(self) -> StatusCode {
         match self {
             Self::OtherSite | Self::Address | Self::NoUser => StatusCode::FORBIDDEN,
-            Self::NoAddress => StatusCode::BAD_REQUEST,
+            Self::NoAddress | Self::Session => StatusCode::BAD_REQUEST,
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
         }
     }
@@ -77,6 +83,10 @@ impl Refusal {
                 "Code: 516. DB::Exception: name a user and its password: \
                  default is the engine's own. (AUTHENTICATION_FAILED)\n"
             }
+            Self::Session => {
+                "Code: 36. DB::Exception: the user of a project has no sessions: \
+                 send no session_id. (BAD_ARGUMENTS)\n"
+            }
             Self::NoAddress => "refused: X-Forwarded-For ends with no address\n",
             Self::Connect => "refused: this is no proxy\n",
         }
@@ -87,6 +97,8 @@ impl Refusal {
         match self {
             // AUTHENTICATION_FAILED
             Self::Address | Self::NoUser => Some("516"),
+            // BAD_ARGUMENTS
+            Self::Session => Some("36"),
             Self::OtherSite | Self::NoAddress | Self::Connect => None,
         }
     }
@@ -105,6 +117,10 @@ pub(super) fn prepare(parts: &mut Parts, peer: IpAddr, access: &Access) -> Resul
     let names = user_names(parts);
     if !names.iter().all(|name| access.permits(name, client)) {
         return Err(Refusal::Address);
+    }
+    let in_session = || values_of(&parts.uri, SESSION_PARAMETER).next().is_some();
+    if names.iter().any(|name| name == PROJECT) && in_session() {
+        return Err(Refusal::Session);
     }
     let is_of_program = !names.is_empty() && names.iter().all(|name| access.is_of_program(name));
     if let Some(uri) = rewritten(&parts.uri, is_of_program) {
@@ -293,6 +309,24 @@ mod tests {
             assert_eq!(refused(PEER, headers), expected, "{headers:?} {more}");
             assert_eq!(refused("::1", &proxied), expected, "{headers:?} {more}");
             assert!(!refused("127.0.0.1", headers), "{headers:?} {more}");
+        }
+    }
+
+    #[test]
+    fn only_the_user_of_a_project_has_no_sessions() {
+        let session = "/?query=a&session_i%64=b";
+        let table = [
+            ("project", session, true),
+            ("project", "/?query=session_id", false),
+            ("project_query", session, false),
+            ("reader", session, false),
+            ("admin", session, false),
+            ("", session, false),
+        ];
+        for (user, path, expected) in table {
+            let (_, result) = prepared(PEER, path, &[("x-clickhouse-user", user)]);
+            let is_refused = result == Err(Refusal::Session);
+            assert_eq!(is_refused, expected, "{user} {path}");
         }
     }
 

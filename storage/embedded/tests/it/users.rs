@@ -81,6 +81,11 @@ fn open(engine: &TestEngine, id: i64, user: &str, password: &str) -> TestEngine 
     engine.by(user, password)
 }
 
+/// Returns the user at the engine's own port, where the gate refuses nothing.
+fn behind_the_gate(user: &TestEngine) -> TestEngine {
+    engine().direct().by(&user.user, &user.password)
+}
+
 /// Statements that read local files, which nobody may.
 const FILES: &[&str] = &[
     "SELECT file('/etc/hostname')",
@@ -265,7 +270,7 @@ fn a_project_never_sees_another_ones_rows() {
     let second = project(engine(), 2);
     let token = query(&second, "SELECT getSetting('query_cache_tag')");
     let session = [("session_id", "users"), ("query_cache_tag", "a")];
-    let no_session: &[(&str, &str)] = &[];
+    let in_session = behind_the_gate(&first);
     assert_eq!(
         query(&second, "SELECT event FROM project.events"),
         format!("{CANARY}\n")
@@ -277,22 +282,31 @@ fn a_project_never_sees_another_ones_rows() {
                 .replace("TABLE TABLE", "TABLE millrace.NAME")
                 .replace("FROM TABLE", "FROM millrace.NAME")
                 .replace("NAME", name);
-            for parameters in [no_session, &session[..1]] {
-                let text = post(&first, parameters, sql.as_bytes()).text();
+            for (user, parameters) in [(&first, &[][..]), (&in_session, &session[..1])] {
+                let text = post(user, parameters, sql.as_bytes()).text();
                 assert!(!text.contains(CANARY), "{sql}: {text}");
                 assert!(!text.contains(token.trim()), "{sql}: {text}");
             }
         }
     }
     // A token that is no token, in a session, where its setting is free.
-    let response = post(&first, &session, b"SELECT count() FROM project.events");
+    let response = post(&in_session, &session, b"SELECT count() FROM project.events");
     assert_eq!(response.text(), "0\n");
     for name in PROJECT_VIEWS {
         let count = format!("SELECT count() FROM project.{name}");
         let fresh = [("session_id", "users-without-token")];
-        let text = post(&first, &fresh, count.as_bytes()).text();
+        let text = post(&in_session, &fresh, count.as_bytes()).text();
         assert!(text.contains("no sessions"), "{name}: {text}");
     }
+    // The gate says so of every statement, and nothing else.
+    let told = post(&first, &session, b"SELECT 1");
+    assert_eq!(told.status, 400, "{}", told.text());
+    assert_eq!(told.header("x-clickhouse-exception-code"), "36");
+    let text = told.text();
+    assert!(
+        text.starts_with("Code: 36. DB::Exception: the user of a project has no sessions"),
+        "{text}"
+    );
 }
 
 /// Any member of a project can print the token of `project_query`, which no rotation changes.
@@ -305,9 +319,13 @@ fn a_token_is_of_no_use_to_another_user_of_the_engine() {
     let token = query(&second, "SELECT getSetting('query_cache_tag')");
     let token = ("query_cache_tag", token.trim());
     let oracle = "SELECT count() FROM project.events WHERE throwIf(team_id = 2) = 0";
-    for parameters in [vec![token], vec![token, ("session_id", "token")]] {
+    let in_session = behind_the_gate(&first);
+    for (user, parameters) in [
+        (&first, vec![token]),
+        (&in_session, vec![token, ("session_id", "token")]),
+    ] {
         for sql in [count, oracle] {
-            let response = post(&first, &parameters, sql.as_bytes());
+            let response = post(user, &parameters, sql.as_bytes());
             assert_eq!(
                 (response.status, response.text().as_str()),
                 (200, "0\n"),
@@ -321,6 +339,7 @@ fn a_token_is_of_no_use_to_another_user_of_the_engine() {
 fn users_of_projects_only_read_in_sessions_too() {
     let session = ("session_id", "only-read");
     for user in [project(engine(), 9), project_query(engine(), 9)] {
+        let user = behind_the_gate(&user);
         for more in [
             ("max_threads", "3000"),
             ("use_query_cache", "1"),
