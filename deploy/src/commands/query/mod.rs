@@ -5,6 +5,7 @@ mod table;
 
 use crate::config::Config;
 use crate::connect;
+use crate::numbers::project;
 use crate::output;
 use crate::project_access::{ProjectAccess, check_supported};
 use crate::project_queries::{DURATION_MAX, HELD_BYTES};
@@ -28,7 +29,7 @@ pub struct Query {
     #[arg(value_name = "SQL")]
     sql: String,
     /// Project whose rows are read; may be omitted if there is only one
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = project::<i64>)]
     project: Option<i64>,
     /// Format of the answer
     #[arg(long, value_enum, default_value_t = Format::Table)]

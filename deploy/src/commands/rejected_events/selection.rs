@@ -2,6 +2,7 @@
 
 use crate::commands::{Invocation, counted, table};
 use crate::config::Config;
+use crate::numbers::{count, positive, project};
 use crate::{connect, output};
 use anyhow::Context;
 use clap::Args;
@@ -19,7 +20,7 @@ const COUNTS_MAX: u32 = 20;
 #[derive(Args, Clone, Debug)]
 pub struct EventSelection {
     /// Only events of this project
-    #[arg(long, alias = "team-id", value_name = "N")]
+    #[arg(long, alias = "team-id", value_name = "N", value_parser = project::<i64>)]
     project_id: Option<i64>,
     /// Only events that were rejected with this code, such as missing_distinct_id
     #[arg(long)]
@@ -31,13 +32,13 @@ pub struct EventSelection {
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     /// Only the event at this place in its batch, from 0
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u32>)]
     index: Option<u32>,
     /// Only events that were not sent again yet
     #[arg(long)]
     unsent: bool,
     /// Largest number of events; the newest are chosen
-    #[arg(long = "limit", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long = "limit", value_name = "N", default_value_t = 100, value_parser = positive::<u32>)]
     rows_max: u32,
 }
 
