@@ -4,6 +4,7 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `catalog` | [`Catalog`]: open, migrate, close; the change counter |
+//! | `identity` | the id of the catalog, and its location |
 //! | `connect` | connection pools from a URL; durability settings of SQLite |
 //! | `actor`, `activity` | author of a change; the log of all changes |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
@@ -55,6 +56,7 @@ pub mod email;
 pub mod entities;
 mod error;
 pub mod features;
+mod identity;
 mod ingest_nodes;
 pub mod key;
 pub mod leases;
