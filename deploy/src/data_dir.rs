@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 use std::fs::{DirBuilder, File, OpenOptions, rename};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -136,7 +136,7 @@ pub fn node_name(dir: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(&path) {
         Ok(name) if !name.trim().is_empty() => return Ok(name.trim().to_owned()),
         Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
     let name = Uuid::now_v7().simple().to_string();
@@ -177,6 +177,14 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         Some(dir) => File::open(dir)?.sync_all(),
         None => Ok(()),
     }
+}
+
+/// Returns true if a file could not be written for lack of space.
+pub fn is_disk_full(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+    )
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! | `project_access`, `project_queries` | logins for the rows of projects; their queries |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
+//! | `catalog_identity` | the catalog of a data folder; another one is refused |
 //! | `node_registration`, `starts_file` | registration of a node, which detects copies of its data folder |
 //! | `backlog_hold` | hold of the log of a copied data folder |
 //! | `preflight` | checks before a start creates anything |
@@ -36,6 +37,7 @@ mod backup;
 mod backup_dir;
 mod bootstrap;
 mod capacity;
+mod catalog_identity;
 mod cleanup;
 mod cli;
 mod clickhouse_sync;
@@ -124,11 +126,14 @@ fn main() -> ExitCode {
     match run(&cli, &config, &layers) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if supervised => fail(engine::exit_code(&error), &format!("{error:#}")),
-        Err(error) if error.is::<preflight::SameAddress>() => {
-            fail(EXIT_USAGE, &format!("{error:#}"))
-        }
+        Err(error) if is_of_settings(&error) => fail(EXIT_USAGE, &format!("{error:#}")),
         Err(error) => fail(1, &format!("{error:#}")),
     }
+}
+
+/// Returns true if the settings exclude each other, or what was used with others before.
+fn is_of_settings(error: &anyhow::Error) -> bool {
+    error.is::<preflight::SameAddress>() || error.is::<catalog_identity::OtherCatalog>()
 }
 
 fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {

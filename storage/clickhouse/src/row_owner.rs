@@ -17,6 +17,7 @@ use clickhouse::error::Error;
 use clickhouse::query::Query;
 use millrace_rows::Table;
 use serde::Deserialize;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -26,6 +27,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Setting of a read that sees what every replica has, in ClickHouse Cloud. With a quorum it would
 /// not see ids, which are stored without one.
 const SEQUENTIAL: &str = "select_sequential_consistency";
+
+/// True once the log has an owner: several clients of a process may find none at the same time.
+static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
 /// First of the ids that are kept.
 #[derive(clickhouse::Row, Deserialize)]
@@ -77,19 +81,24 @@ impl ClickHouse {
         if let Some(other) = self.first_catalog_id(host).await?.filter(|id| *id != own) {
             return Err(is_of_another(other, own));
         }
-        let url = self.hosts.url(host);
-        if has_rows || !owner.has_events {
-            tracing::info!(url, catalog = %own, "ClickHouse belongs to this catalog from now on");
-        } else {
-            tracing::warn!(
-                url,
-                catalog = %own,
-                "ClickHouse has no rows, though projects have sent events before: those are in the \
-                 ClickHouse that was used until now and do not move by themselves; the steps are in \
-                 deploy/guide/growing.md"
-            );
+        if !IS_TOLD.swap(true, Relaxed) {
+            self.tell_of_owner(host, owner, has_rows);
         }
         Ok(())
+    }
+
+    fn tell_of_owner(&self, host: Host, owner: RowOwner, has_rows: bool) {
+        let (url, catalog) = (self.hosts.url(host), owner.catalog_id);
+        if has_rows || !owner.has_events {
+            tracing::info!(url, %catalog, "ClickHouse belongs to this catalog from now on");
+            return;
+        }
+        tracing::warn!(
+            url,
+            %catalog,
+            "ClickHouse has no rows, though projects have sent events before: those are in the ClickHouse that was used \
+             until now and do not move by themselves; the steps are in deploy/guide/growing.md"
+        );
     }
 
     async fn first_catalog_id(&self, host: Host) -> Result<Option<Uuid>, QueryError> {
