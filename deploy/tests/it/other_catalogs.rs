@@ -189,3 +189,32 @@ fn a_clickhouse_with_rows_of_another_catalog_is_neither_read_nor_written() {
     let updates = "SELECT count() FROM millrace.person_updates";
     assert_eq!(engine.query(updates), "0");
 }
+
+#[test]
+fn a_new_clickhouse_gets_all_persons_and_the_log_tells_once_of_the_events_it_lacks() {
+    let home = TempDir::new().unwrap();
+    let [first, second] =
+        ["one", "two"].map(|name| Engine::start(&home.path().join(name), PASSWORD));
+    let (dir, log) = (home.path().join("server"), home.path().join("log"));
+    let server = Server::start_with(&dir, &clickhouse_at(&first.url));
+    let known = json!({"event": "e", "distinct_id": "ann", "properties": {"$set": {"a": 1}}});
+    server.capture(&json!([known]));
+    server.wait_for("SELECT count() FROM millrace.persons FINAL", "1");
+    assert!(server.stop().success());
+    for _ in 0..2 {
+        let mut command = on_own_ports("serve", &dir);
+        let kept = File::options().create(true).append(true).open(&log);
+        command
+            .args(clickhouse_at(&second.url))
+            .stderr(kept.unwrap());
+        let server = Server::start_command(&mut command, &dir);
+        server.capture(&json!([{"event": "later", "distinct_id": "ann"}]));
+        let properties = "SELECT DISTINCT person_properties FROM millrace.events_with_persons WHERE event = 'later'";
+        server.wait_for(properties, "{\"a\":1}");
+        assert!(server.stop().success());
+    }
+    let said = fs::read_to_string(&log).unwrap();
+    for words in ["ClickHouse has no rows", "are copied again"] {
+        assert_eq!(said.matches(words).count(), 1, "{words}: {said}");
+    }
+}

@@ -6,11 +6,11 @@ use crate::failure::Failure;
 use crate::leader::Leader;
 use crate::round_size::RoundSize;
 use crate::state::{GrowthLimits, PersonStore};
-use crate::{metrics, retention};
-use millrace_catalog::Catalog;
+use crate::{metrics, retention, target};
+use millrace_catalog::{Catalog, UtcTime};
 use millrace_clickhouse::{ClickHouse, QueryError};
 use millrace_rows::{Month, RareLog};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::time::{sleep, timeout};
@@ -101,6 +101,8 @@ pub struct Worker {
     backlogs_size: RoundSize,
     /// Pages that were copied: a copy of all persons takes as long as it takes.
     copied_pages: AtomicU64,
+    /// True once ClickHouse is known to have what was copied before this process led.
+    is_target_checked: AtomicBool,
     /// Failures that were logged lately, since the last round that succeeded.
     failures: RareLog,
 }
@@ -117,6 +119,7 @@ impl Worker {
             others_size: RoundSize::new(options.updates_max, OTHERS_SMALLEST),
             backlogs_size: RoundSize::new(options.updates_max, BACKLOGS_SMALLEST),
             copied_pages: AtomicU64::new(0),
+            is_target_checked: AtomicBool::new(false),
             failures: RareLog::default(),
         }
     }
@@ -204,7 +207,7 @@ impl Worker {
 
     /// Makes a round; returns how long to wait for the next.
     async fn led_round(&self) -> Duration {
-        let failure = match self.step().await {
+        let failure = match self.checked_step().await {
             Ok((round, passed)) => {
                 if self.failures.clear() {
                     tracing::info!("persons are kept again");
@@ -230,6 +233,15 @@ impl Worker {
             metrics::lag(passed);
         }
         pause
+    }
+
+    /// Makes a round. Before the first one, a ClickHouse that lacks what was copied is detected.
+    async fn checked_step(&self) -> Result<(RoundOutcome, Option<UtcTime>), Failure> {
+        if !self.is_target_checked.load(Relaxed) {
+            target::copy_again_if_behind(&self.catalog, &self.clickhouse).await?;
+            self.is_target_checked.store(true, Relaxed);
+        }
+        self.step().await
     }
 
     /// Creates the tables of persons: at a first start this may run before events are shipped.
