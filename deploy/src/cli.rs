@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    backup, clickhouse_users, credentials, historical_migrations, import, invites, keys, log,
-    members, migrate, nodes, organizations, purge, query, rejected_events, secrets,
+    backup, catalog, clickhouse_users, credentials, historical_migrations, import, invites, keys,
+    log, members, migrate, nodes, organizations, purge, query, rejected_events, secrets,
 };
 use crate::config::Settings;
 use clap::error::{ContextKind, ContextValue};
@@ -146,6 +146,9 @@ pub enum Command {
     /// Rotate the key that encrypts secrets of destinations
     #[command(subcommand)]
     Secrets(secrets::Command),
+    /// Move the catalog to another database
+    #[command(subcommand)]
+    Catalog(catalog::Command),
     /// Delete the events of deleted projects
     Purge(purge::Purge),
     /// Back up the data of a running server to a new folder

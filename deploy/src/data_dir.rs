@@ -11,6 +11,8 @@ use uuid::Uuid;
 
 /// Role of the lock that a process with ingestion holds.
 pub const INGEST_ROLE: &str = "millrace";
+/// Role of the lock that a process with the organization API alone holds.
+pub const ADMIN_ROLE: &str = "admin";
 /// Folder of the rows that ClickHouse cannot read.
 pub const DEAD_LETTERS: &str = "dead-letters";
 /// Former name of that folder, in data folders and backups of before.
@@ -215,7 +217,7 @@ mod tests {
         assert!(is_unused());
         drop(take(folder.path(), INGEST_ROLE).unwrap());
         assert!(is_unused());
-        drop(take(folder.path(), "admin").unwrap());
+        drop(take(folder.path(), ADMIN_ROLE).unwrap());
         assert!(!is_unused());
         assert!(super::is_unused(
             &folder.path().join("missing"),

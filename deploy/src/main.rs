@@ -169,6 +169,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
             commands::rejected_events::run(config, command, &invocation)
         }
         Some(Command::Secrets(command)) => commands::secrets::run(config, command),
+        Some(Command::Catalog(command)) => commands::catalog::run(config, command),
         Some(Command::Purge(purge)) => commands::purge::run(config, *purge, &invocation),
         Some(Command::Backup(backup)) => commands::backup::backup(config, backup),
         Some(Command::Restore(restore)) => commands::backup::restore(config, restore),

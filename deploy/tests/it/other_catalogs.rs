@@ -3,6 +3,7 @@
 
 use crate::clickhouse_outage::test_env::{Engine, PASSWORD};
 use crate::server::{Server, error_line, eventually, get, millrace, on_own_ports};
+use millrace_catalog::testing::TestDatabase;
 use millrace_load::proxy::Proxy;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -217,4 +218,39 @@ fn a_new_clickhouse_gets_all_persons_and_the_log_tells_once_of_the_events_it_lac
     for words in ["ClickHouse has no rows", "are copied again"] {
         assert_eq!(said.matches(words).count(), 1, "{words}: {said}");
     }
+}
+
+#[test]
+fn a_catalog_goes_on_in_postgres_after_a_copy_and_the_former_one_is_refused() {
+    let home = TempDir::new().unwrap();
+    let dir = home.path().join("data");
+    let engine = Engine::start(&home.path().join("engine"), PASSWORD);
+    let at = clickhouse_at(&engine.url);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let database = runtime.block_on(TestDatabase::postgres());
+    let copy = || {
+        let mut command = millrace();
+        command.args(["catalog", "copy", "--to", database.url()]);
+        command.arg("--data-dir").arg(&dir).output().unwrap()
+    };
+    let server = Server::start_with(&dir, &at);
+    let known = json!({"event": "e", "distinct_id": "d", "properties": {"$set": {"a": 1}}});
+    server.capture(&json!([known]));
+    server.wait_for("SELECT count() FROM millrace.persons FINAL", "1");
+    let names = ["project_api_key", "organization_id", "team_id"];
+    let before = names.map(|name| server.credential(name));
+    let used = copy();
+    assert!(!used.status.success(), "{used:?}");
+    assert_names(&String::from_utf8_lossy(&used.stderr), &["stop it"]);
+    assert!(server.stop().success());
+
+    // The lease of a process that was just stopped may have been released too late.
+    eventually("a copy", || copy().status.success().then_some(()));
+    refused(on_own_ports("serve", &dir).args(at));
+    let args = [&at[..], &["--database-url", database.url()]].concat();
+    let server = Server::start_with(&dir, &args);
+    assert_eq!(names.map(|name| server.credential(name)), before);
+    server.capture(&json!([{"event": "e", "distinct_id": "d"}]));
+    server.wait_for(COUNT, "2");
+    assert!(server.stop().success());
 }
