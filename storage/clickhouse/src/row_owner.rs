@@ -28,6 +28,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// not see ids, which are stored without one.
 const SEQUENTIAL: &str = "select_sequential_consistency";
 
+/// Statement without an answer, as of a success.
+const NOTHING: &str = "SELECT 1 FORMAT Null";
 /// True once the log has an owner: several clients of a process may find none at the same time.
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
@@ -55,10 +57,34 @@ impl ClickHouse {
         let Err(error) = owned.await else {
             return Ok(());
         };
+        let error = self.unless_unproven(host, error).await;
         if error.kind != QueryErrorKind::OtherCatalog && error.is_of_the_host() {
             self.leave(host).await;
         }
         Err(error)
+    }
+
+    /// Returns the error of an answer, or, if it cannot be read as it is not ClickHouse's, that of a
+    /// gateway: it may answer everything with a page and status 200.
+    async fn unless_unproven(&self, host: Host, error: QueryError) -> QueryError {
+        if error.code.is_some() || error.kind != QueryErrorKind::Other {
+            return error;
+        }
+        let query_id = Uuid::new_v4().to_string();
+        let to = (&*self.settings, self.hosts.url(host));
+        let parameters = [("query_id", query_id.as_str())];
+        let asked = self.poster.post_statement(to, &parameters, NOTHING);
+        match timeout(ANSWER_MAX, asked).await {
+            Ok(Ok(answered)) => match answered.check_query_id(&query_id) {
+                Ok(()) => error,
+                Err(words) => QueryError {
+                    code: None,
+                    kind: QueryErrorKind::NotClickHouse,
+                    message: words,
+                },
+            },
+            _ => error,
+        }
     }
 
     async fn own_rows(&self, host: Host, owner: RowOwner) -> Result<(), QueryError> {
