@@ -82,7 +82,7 @@ pub use backup::{CopyId, CopyState};
 pub use error::{InsertError, InsertOutcome};
 pub use event_versions::{EventIdentity, EventVersion};
 pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
-pub use insert_body::Body;
+pub use insert_body::{Body, BodyFormat};
 pub use migrate::{MigrateError, schema_statements};
 pub use nonce::nonce_column;
 pub use person_table::PersonTable;

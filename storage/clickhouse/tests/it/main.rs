@@ -19,6 +19,7 @@ mod fixture;
 mod gateway;
 mod hosts;
 mod inserts;
+mod native;
 mod persons;
 mod presence;
 mod profiles;
