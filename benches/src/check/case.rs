@@ -1,11 +1,13 @@
-//! The cases that are counted: parsing, encoding, whole requests, and hostile requests.
+//! The cases that are counted: parsing, encoding, whole requests, blocks for ClickHouse, and
+//! hostile requests.
 
 use crate::hostile::{
     Compression, EncodedRequest, HostileRequest, PER_DECODED_BYTE_MAX, PER_KB_SENT_MAX,
     PER_SLOW_BYTE_MAX, Scenario, Server,
 };
 use crate::hot_path::{Parsing, Requests, event, memory_dir};
-use crate::requests::{WORKLOADS, Workload};
+use crate::native::{shipped_rows, write_block};
+use crate::requests::{SHIPPED, WORKLOADS, Workload};
 use anyhow::{Context, Result};
 use millrace_encoding::Encoding;
 use std::hint::black_box;
@@ -40,6 +42,7 @@ enum Work {
     Parse { events: u32 },
     Encode,
     Request { events: u32 },
+    Block,
     Hostile(HostileRequest),
 }
 
@@ -56,7 +59,7 @@ pub struct CostBasis {
     pub instructions_max: Option<u64>,
 }
 
-const USUAL: [(&str, u32, Work); 7] = [
+const USUAL: [(&str, u32, Work); 8] = [
     ("parse/998B_x250", 20, Work::Parse { events: 250 }),
     ("parse/136B_x1000", 20, Work::Parse { events: 1_000 }),
     ("parse/998B_x1", 500, Work::Parse { events: 1 }),
@@ -64,6 +67,7 @@ const USUAL: [(&str, u32, Work); 7] = [
     ("request/998B_x250", 40, Work::Request { events: 250 }),
     ("request/998B_x10", 200, Work::Request { events: 10 }),
     ("request/998B_x1", 2_000, Work::Request { events: 1 }),
+    ("block/998B_x10000", 5, Work::Block),
 ];
 
 impl Case {
@@ -105,6 +109,7 @@ impl Case {
         Ok(match self.work {
             Work::Parse { events } | Work::Request { events } => per_event(events),
             Work::Encode => per_event(ROWS),
+            Work::Block => per_event(SHIPPED.events as u32),
             Work::Hostile(hostile) => basis_of(hostile, &hostile.encode()?),
         })
     }
@@ -115,6 +120,7 @@ impl Case {
     /// The counted work fails.
     pub fn run(&self, rounds: u32) -> Result<()> {
         let warm_up = match self.work {
+            Work::Block => 1,
             Work::Hostile(_) => HOSTILE_WARM_UP,
             _ => WARM_UP,
         };
@@ -138,6 +144,10 @@ impl Case {
             Work::Request { .. } => {
                 let mut requests = Requests::of(self.workload()?, &memory_dir())?;
                 Box::new(move || requests.once())
+            }
+            Work::Block => {
+                let rows = shipped_rows(SHIPPED)?;
+                Box::new(move || write_block(&rows).map(|_| ()))
             }
             Work::Hostile(hostile) => {
                 let mut server = Server::of(&hostile)?;
