@@ -1,7 +1,7 @@
 //! Persons and groups in the real binary: from requests to views, by the leader.
 
 use crate::admin_failover::{Admins, LeaderTask, SharedCatalog};
-use crate::server::{Server, eventually};
+use crate::server::{Server, eventually, post};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -35,6 +35,29 @@ fn person_updates_of_events_reach_the_views() {
          JOIN (SELECT * FROM millrace.groups FINAL) AS g ON g.team_id = e.team_id \
          AND g.group_key = JSONExtractString(e.groups, 'company') WHERE g.group_type = 'company'",
         "seen\t{\"city\":\"Bern\"}",
+    );
+}
+
+#[test]
+fn values_that_clickhouse_cannot_read_hide_no_other_property_of_a_person() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    server.capture(&json!([
+        {"event": "e", "distinct_id": "ann", "properties": {"$set": {"plan": "large"}}},
+    ]));
+    // No writer of JSON that keeps to the rules writes these.
+    let event = r#"{"token":"KEY","event":"e","distinct_id":"ann","properties":{"$set":
+        {"whole":18446744073709551616,"endless":1e999,"cut":"\ud83d","deep":[{"a":-1e999}]}}}"#;
+    let event = event.replace("KEY", &server.credential("project_api_key"));
+    let url = format!("{}/i/v0/e/", server.credential("ingest_url"));
+    let (status, answer) = post(&url, &event);
+    assert_eq!(status, 200, "{answer}");
+    server.wait_for(
+        "SELECT isValidJSON(properties), JSONExtractString(properties, 'plan'), \
+         JSONExtractFloat(properties, 'whole'), JSONExtractRaw(properties, 'endless'), \
+         JSONExtractString(properties, 'cut'), JSONExtractRaw(properties, 'deep') \
+         FROM millrace.persons_current",
+        "1\tlarge\t18446744073709552000\tnull\t\u{fffd}\t[{\"a\":null}]",
     );
 }
 

@@ -11,6 +11,7 @@
 //! two arrives later, it removes the older one, and the key has no value.
 
 mod encoding;
+mod json_value;
 
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -104,7 +105,7 @@ impl Register {
 }
 
 impl Registers {
-    /// Renders the properties as one JSON object.
+    /// Renders the properties as one JSON object, which ClickHouse's functions can read.
     pub fn to_json(&self) -> String {
         let mut json = String::from("{");
         for (key, register) in &self.0 {
@@ -114,7 +115,7 @@ impl Registers {
                 }
                 json.push_str(&serde_json::to_string(key).unwrap_or_default());
                 json.push(':');
-                json.push_str(value.get());
+                json_value::push_readable(value, &mut json);
             }
         }
         json.push('}');
