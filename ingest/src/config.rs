@@ -80,6 +80,9 @@ pub struct HttpLimits {
     /// Time after which a body that is not complete counts as slow: slow bodies have a part of the
     /// budget of bytes.
     pub body_slow_after: Duration,
+    /// Longest pause within a body, and time for the rest of a head, once the process stops; past
+    /// it 503. Nobody listens during a stop, so a silent client must not make it longer.
+    pub stop_stall_timeout: Duration,
     /// Time in which a client has to read `body_bytes_per_second_min` of a response for each second
     /// of it, while the response waits for that; past it the connection is closed. As the kernel
     /// tells of some ten kilobytes at once, these have to be read in it in any case.
@@ -112,6 +115,7 @@ impl Default for HttpLimits {
             body_timeout: Duration::from_secs(600),
             body_hold: Duration::from_millis(500),
             body_slow_after: Duration::from_secs(2),
+            stop_stall_timeout: Duration::from_secs(1),
             write_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(75),
             connections_max: 10_000,

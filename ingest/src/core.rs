@@ -10,9 +10,10 @@ use millrace_parse::Parser;
 use millrace_rows::Micros;
 use rand::Rng;
 use rand::rngs::SmallRng;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 use uuid::Uuid;
 
 /// State of one core; none of it is ever waited for.
@@ -25,6 +26,8 @@ pub struct Core {
     pub detached: Rc<DetachedTasks>,
     pub metrics: CoreMetrics,
     pub request_epochs: Rc<CoreEpochs>,
+    /// Time at which this core learned that the process stops.
+    stopping_since: Cell<Option<Instant>>,
     random: RefCell<SmallRng>,
 }
 
@@ -41,6 +44,7 @@ impl Core {
             buffers: Buffers::default(),
             detached: Rc::default(),
             metrics: CoreMetrics::of_recorder(),
+            stopping_since: Cell::new(None),
             random: RefCell::new(rand::make_rng()),
         })
     }
@@ -54,6 +58,18 @@ impl Core {
         if let Ok(mut decoder) = self.decoder.try_borrow_mut() {
             *decoder = Decoder::default();
         }
+    }
+
+    /// Notes that the process stops: clients that stall are no longer waited for.
+    pub fn note_stop(&self) {
+        if self.stopping_since.get().is_none() {
+            self.stopping_since.set(Some(Instant::now()));
+        }
+    }
+
+    /// Time at which the stop of the process began; `None` before.
+    pub fn stopping_since(&self) -> Option<Instant> {
+        self.stopping_since.get()
     }
 
     /// Enters the present epoch with a request that has just come.

@@ -115,8 +115,8 @@ impl Server {
 
     /// Serves until `shutdown`, then drains: readiness falls and every response says `Connection:
     /// close`; after [`ServerConfig::drain`] there are no new connections; requests in flight are
-    /// finished; after the grace period the rest is cut. The others drain as well when a worker
-    /// fails, so that the process can start anew.
+    /// finished, and those whose clients stall are answered 503; after the grace period the rest is
+    /// cut. The others drain as well when a worker fails, so that the process can start anew.
     ///
     /// # Errors
     /// When a worker failed; the others have drained.

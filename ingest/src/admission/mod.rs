@@ -34,7 +34,7 @@
 //! | an import | ClickHouse is behind by most of the log | pipeline | 503 | `historical_shed` | both |
 //! | a request | the disk is full of other files | pipeline | 503 | `disk_full` | both |
 //! | a request | the log could not be written | pipeline | 503 | `log_failed` | both |
-//! | a request | the process ends | pipeline | 503 | `shutting_down` | both |
+//! | a request | the process ends, and the log is closed or the client stalls in its body | pipeline, `http::body` | 503 | `shutting_down` | both |
 //! | a request | its parser would need more memory than all may have | `offload` | 413 | `body_too_complex` | after |
 //! | a request | its key, or the quota of its import, cannot be looked up | `keys`, `import_quota` | 503 | `catalog_unavailable` | after |
 //! | an import | its organization may not import | `import_quota` | 403 | `payment_required` | after |

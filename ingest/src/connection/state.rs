@@ -8,6 +8,9 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+/// Time for which a closed connection goes on reading what the client still sends.
+const LINGER: Duration = Duration::from_secs(5);
+
 /// Phase of a connection, which decides its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionPhase {
@@ -37,8 +40,13 @@ pub struct ConnectionState {
     /// True if a part of the next head came with the request before it.
     pub(super) within_head: Cell<bool>,
     pub(super) linger: Cell<bool>,
-    header_timeout: Duration,
+    /// Time for which the connection lingers, at most.
+    pub(super) linger_time: Cell<Duration>,
+    /// True once the process stops.
+    pub(super) is_stopping: Cell<bool>,
+    header_timeout: Cell<Duration>,
     idle_timeout: Duration,
+    stop_stall_timeout: Duration,
 }
 
 // === impl ConnectionState ===
@@ -59,8 +67,11 @@ impl ConnectionState {
             first_ambiguous: Cell::new(None),
             within_head: Cell::new(false),
             linger: Cell::new(false),
-            header_timeout: limits.header_timeout,
+            linger_time: Cell::new(LINGER),
+            is_stopping: Cell::new(false),
+            header_timeout: Cell::new(limits.header_timeout),
             idle_timeout: limits.idle_timeout,
+            stop_stall_timeout: limits.stop_stall_timeout,
         })
     }
 
@@ -69,7 +80,8 @@ impl ConnectionState {
         if self.phase.get() == ConnectionPhase::Idle {
             self.has_bytes.set(true);
             self.phase.set(ConnectionPhase::Head);
-            self.deadline.set(Instant::now() + self.header_timeout);
+            self.deadline
+                .set(Instant::now() + self.header_timeout.get());
         }
     }
 
@@ -110,10 +122,24 @@ impl ConnectionState {
     pub(super) fn restart_deadline(&self) {
         let timeout = match self.phase.get() {
             ConnectionPhase::Idle => self.idle_timeout,
-            ConnectionPhase::Head => self.header_timeout,
+            ConnectionPhase::Head => self.header_timeout.get(),
             ConnectionPhase::Busy => return,
         };
         self.deadline.set(Instant::now() + timeout);
+    }
+
+    /// Notes that the process stops: neither the rest of a head nor a client that keeps a closed
+    /// connection open is waited for as long as otherwise. Bodies are timed in `http::body`.
+    pub(super) fn note_stop(&self) {
+        self.is_stopping.set(true);
+        let time_max = self.stop_stall_timeout;
+        self.linger_time.set(self.linger_time.get().min(time_max));
+        let head_time = self.header_timeout.get().min(time_max);
+        self.header_timeout.set(head_time);
+        if self.phase.get() == ConnectionPhase::Head {
+            let deadline = Instant::now() + head_time;
+            self.deadline.set(self.deadline.get().min(deadline));
+        }
     }
 
     /// Makes the connection linger, as the body was not read to its end: once it is closed, what

@@ -3,7 +3,7 @@
 //! | Phase | Means | Ends by |
 //! |---|---|---|
 //! | `Idle` | waiting for a request's first byte | a byte, or the idle timeout: closed |
-//! | `Head` | a head has begun | the handler is called, or the header timeout: 408 |
+//! | `Head` | a head has begun | the handler is called, or the header timeout: 408, at a stop 503 |
 //! | `Busy` | a handler has the request; bodies are timed in `http::body` | the response is ready: `Idle` |
 //!
 //! hyper has one timeout for `Idle` and `Head` together and closes without a response; the contract
@@ -19,27 +19,29 @@
 
 use super::framing::Framing;
 use super::head_wait::HeadWait;
-use super::raw_response::raw_error_response;
+use super::raw_response::{raw_error_response, raw_rejection};
 use super::state::{ConnectionPhase, ConnectionState};
 use super::write_pace::WritePace;
 use crate::admission::early_reject::{AdmissionControl, EarlyReject};
+use crate::admission::rejection::Rejection;
 use crate::config::HttpLimits;
 use crate::metrics;
+use millrace_pipeline::Refusal;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-/// Time for which a closed connection goes on reading what the client still sends.
-const LINGER: Duration = Duration::from_secs(5);
 /// Bytes that a lingering connection reads.
 const LINGER_BYTES_MAX: usize = 64 << 20;
+/// `Retry-After` of a head that did not come to its end before the process stopped.
+const STOP_RETRY_AFTER_SECONDS: u32 = 3;
 
 /// Socket with timeouts for each phase of its connection.
 #[derive(Debug)]
@@ -51,7 +53,8 @@ pub struct TimedStream {
     head_wait: Arc<HeadWait>,
     timer: Option<Pin<Box<Sleep>>>,
     write_pace: WritePace,
-    shut: bool,
+    /// Time at which our side was closed.
+    shut_at: Option<Instant>,
     lingered_bytes: usize,
 }
 
@@ -74,7 +77,7 @@ impl TimedStream {
             head_wait,
             timer: None,
             write_pace: WritePace::new(limits),
-            shut: false,
+            shut_at: None,
             lingered_bytes: 0,
         }
     }
@@ -152,21 +155,30 @@ impl TimedStream {
     }
 
     fn write_timeout_error(&self) {
-        if self.conn.phase.get() == ConnectionPhase::Head && self.conn.has_bytes.get() {
-            metrics::timed_out("head");
-            self.write_error(
-                "408 Request Timeout",
-                "request_timeout",
-                "The request's head arrived too slowly.",
-            );
+        if self.conn.phase.get() != ConnectionPhase::Head || !self.conn.has_bytes.get() {
+            return;
         }
+        metrics::timed_out("head");
+        if self.conn.is_stopping.get() {
+            let stopping = Rejection::Pipeline(Refusal::ShuttingDown);
+            let error = stopping.into_error(STOP_RETRY_AFTER_SECONDS);
+            return self.write_raw(&raw_rejection(&error));
+        }
+        self.write_error(
+            "408 Request Timeout",
+            "request_timeout",
+            "The request's head arrived too slowly.",
+        );
     }
 
     /// Writes an error without hyper, if the socket takes it at once.
     fn write_error(&self, status: &str, code: &str, detail: &str) {
-        let response = raw_error_response(status, code, detail, "");
+        self.write_raw(&raw_error_response(status, code, detail, ""));
+    }
+
+    fn write_raw(&self, response: &[u8]) {
         // A peer that does not take a few hundred bytes does not read responses.
-        let _ = self.tcp.try_write(&response);
+        let _ = self.tcp.try_write(response);
     }
 
     /// Replaces hyper's own response to a head that it cannot read by one with an error body, and
@@ -200,11 +212,16 @@ impl TimedStream {
         true
     }
 
-    /// Reads and discards until the peer closes, for a bounded time and size.
-    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Reads and discards until the peer closes, for a bounded time since `shut_at` and size.
+    fn poll_linger(&mut self, shut_at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let end = shut_at + self.conn.linger_time.get();
         let timer = self
             .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end.into())));
+        // A stop of the process makes it shorter.
+        if timer.deadline() > end.into() {
+            timer.as_mut().reset(end.into());
+        }
         let mut scratch = [0; 16 << 10];
         loop {
             if timer.as_mut().poll(cx).is_ready() || self.lingered_bytes > LINGER_BYTES_MAX {
@@ -288,13 +305,15 @@ impl AsyncWrite for TimedStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.shut {
+        let shut_at = if let Some(shut_at) = self.shut_at {
+            shut_at
+        } else {
             ready!(Pin::new(&mut self.tcp).poll_shutdown(cx))?;
-            self.shut = true;
             self.timer = None;
-        }
+            *self.shut_at.insert(Instant::now())
+        };
         if self.conn.linger.get() {
-            ready!(self.poll_linger(cx));
+            ready!(self.poll_linger(shut_at, cx));
         }
         Poll::Ready(Ok(()))
     }

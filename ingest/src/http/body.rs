@@ -3,14 +3,17 @@
 //! hyper waits for bodies without end; here a pause longer than the stall timeout, a window of the
 //! same length in which fewer bytes came than at the lowest speed, or more time than any body has,
 //! ends in 408. (By the mean speed since the start, a client that sent much at once could pause for
-//! hours.) The bytes are counted against the process's budget as they arrive, in steps: counting
-//! the declared length at once would let a few silent connections use the budget up.
+//! hours.) Once the process stops, a shorter pause ends in 503: the stop waits for every request,
+//! and nobody listens meanwhile. The bytes are counted against the process's budget as they arrive,
+//! in steps: counting the declared length at once would let a few silent connections use the budget
+//! up.
 
 use super::context::RequestContext;
 use crate::admission::budget::{SMALL_BYTES_MAX, Share};
 use crate::admission::policy::Admission;
 use crate::admission::rejection::Rejection;
 use crate::config::HttpLimits;
+use crate::core::Core;
 use crate::metrics;
 use bytes::Bytes;
 use http::StatusCode;
@@ -18,6 +21,7 @@ use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use millrace_encoding::BodyBuf;
 use millrace_parse::{ApiError, ErrorType};
+use millrace_pipeline::Refusal;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -45,7 +49,7 @@ pub async fn gather<T>(
     // While this is alive, hyper reads the next bytes into a buffer of just the size that it wants.
     // A buffer that it has alone it doubles, and keeps for as long as the connection lasts.
     let mut before = Bytes::new();
-    let mut pace = Pace::new(&core.admission);
+    let mut pace = Pace::new(core);
     let mut is_large = false;
     while let Some(bytes) = pace
         .data(body, |late| wait_on(request, share, late))
@@ -95,9 +99,9 @@ fn wait_on(
 }
 
 /// Reads and discards a body that is not needed.
-pub async fn drain(body: &mut Incoming, admission: &Admission) -> Result<(), ApiError> {
-    declared_bytes(body, admission)?;
-    let mut pace = Pace::new(admission);
+pub async fn drain(body: &mut Incoming, core: &Core) -> Result<(), ApiError> {
+    declared_bytes(body, &core.admission)?;
+    let mut pace = Pace::new(core);
     while pace.data(body, |_| Ok(())).await?.is_some() {}
     Ok(())
 }
@@ -127,7 +131,7 @@ struct Lateness {
 
 /// Pace at which a body comes.
 struct Pace<'a> {
-    admission: &'a Admission,
+    core: &'a Core,
     limits: &'a HttpLimits,
     started: Instant,
     /// Time at which the last bytes came.
@@ -142,11 +146,11 @@ struct Pace<'a> {
 }
 
 impl<'a> Pace<'a> {
-    fn new(admission: &'a Admission) -> Self {
+    fn new(core: &'a Core) -> Self {
         let now = Instant::now();
         Self {
-            admission,
-            limits: admission.limits(),
+            core,
+            limits: core.admission.limits(),
             started: now,
             last: now,
             bytes: 0,
@@ -187,7 +191,8 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// Ready with an error when no bytes have come for too long, or the body takes too long.
+    /// Ready with an error when no bytes have come for too long, or the body takes too long. A stop
+    /// of the process wakes the connection's task, and so comes here.
     fn poll_stall(
         &mut self,
         cx: &mut Context<'_>,
@@ -198,17 +203,27 @@ impl<'a> Pace<'a> {
         let deadline = end.map_or(stalled_at, |end| end.min(stalled_at));
         let hold_end = self.started.checked_add(self.limits.body_hold);
         let slow_at = self.started.checked_add(self.limits.body_slow_after);
+        let stop_end = self.stop_end();
         let due = |now: Instant| {
-            let next = [hold_end, slow_at].into_iter().flatten();
+            let next = [hold_end, slow_at, stop_end].into_iter().flatten();
             next.filter(|at| *at > now).fold(deadline, Instant::min)
         };
         let timer = self
             .timer
             .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due(self.last).into())));
+        if let Some(stop_end) = stop_end
+            && timer.deadline() > stop_end.into()
+        {
+            timer.as_mut().reset(stop_end.into());
+        }
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             if now >= deadline {
                 return Poll::Ready(stalled());
+            }
+            if stop_end.is_some_and(|end| now >= end) {
+                let stopping = Rejection::Pipeline(Refusal::ShuttingDown);
+                return Poll::Ready(self.core.admission.error(stopping));
             }
             timer.as_mut().reset(due(now).into());
         }
@@ -224,12 +239,19 @@ impl<'a> Pace<'a> {
         }
     }
 
+    /// Time at which a body that stays silent is given up because the process stops.
+    fn stop_end(&self) -> Option<Instant> {
+        let since = self.core.stopping_since()?.max(self.last);
+        since.checked_add(self.limits.stop_stall_timeout)
+    }
+
     /// Counts bytes that came; refuses when all of them together are too many, or came too slowly.
     fn arrived(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.bytes += bytes;
         let bytes_max = self.limits.body_bytes_max;
         if self.bytes > bytes_max {
-            return Err(self.admission.error(Rejection::BodyTooLarge { bytes_max }));
+            let too_large = Rejection::BodyTooLarge { bytes_max };
+            return Err(self.core.admission.error(too_large));
         }
         if self.timer.is_none() {
             return Ok(());

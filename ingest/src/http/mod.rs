@@ -123,6 +123,8 @@ async fn finish_body(
     if request.body_ended.get() {
         return;
     }
+    // There is no next request on the connection then.
+    response.close |= request.core.process.deps.readiness.is_shutting_down();
     let short = body
         .size_hint()
         .exact()
@@ -144,7 +146,7 @@ async fn discard_body(
     request: &RequestContext<'_>,
     incoming: &mut Incoming,
 ) -> Result<(), ApiError> {
-    body::drain(incoming, &request.core.admission).await?;
+    body::drain(incoming, request.core).await?;
     request.body_ended.set(true);
     Ok(())
 }

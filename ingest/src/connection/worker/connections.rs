@@ -159,6 +159,9 @@ async fn connection(
         biased;
         ended = serving.as_mut() => ended,
         _ = stop.wait_for(|stopped| *stopped) => {
+            // Before the connection is polled, so that a request that stalls learns of it.
+            core.note_stop();
+            conn.note_stop();
             if let Ok(ended) = timeout(CLOSE_GRACE, serving.as_mut()).await {
                 ended
             } else {
