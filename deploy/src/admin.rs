@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Interval and timeout of the health check of the catalog.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -39,6 +40,8 @@ pub struct Admin {
     /// True if the catalog answered the last health check.
     catalog_answers: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
+    /// Stops the cleanup, which only a leader does; the API goes on.
+    stop_cleanup: CancellationToken,
     ended: oneshot::Receiver<anyhow::Result<()>>,
 }
 
@@ -57,13 +60,24 @@ impl Admin {
         let (end, ended) = oneshot::channel();
         let catalog_answers = Arc::new(AtomicBool::new(true));
         let answers = catalog_answers.clone();
+        let stop_cleanup = CancellationToken::new();
+        let cleanup_stopped = stop_cleanup.clone();
         let config = config.clone();
         std::thread::Builder::new()
             .name("admin".to_owned())
             .spawn(move || {
                 // Threads that are started from here inherit the priority.
                 lower_priority();
-                let outcome = serve(&config, secret_key, keys, listener, &answers, stopped);
+                let (answers, cleanup_stopped) = (&answers, &cleanup_stopped);
+                let outcome = serve(
+                    &config,
+                    secret_key,
+                    keys,
+                    listener,
+                    answers,
+                    stopped,
+                    cleanup_stopped,
+                );
                 // Nobody waits for the outcome if the process ends otherwise.
                 drop(end.send(outcome));
             })?;
@@ -71,6 +85,7 @@ impl Admin {
             addr,
             catalog_answers,
             stop,
+            stop_cleanup,
             ended,
         })
     }
@@ -88,6 +103,11 @@ impl Admin {
             let failed = !answers.load(Ordering::Acquire);
             failed.then(|| "the catalog cannot be reached".to_owned())
         }
+    }
+
+    /// Guard that stops the cleanup when it is dropped: it leads no more.
+    pub fn stop_cleanup_on_drop(&self) -> DropGuard {
+        self.stop_cleanup.clone().drop_guard()
     }
 
     async fn ended(&mut self) -> anyhow::Result<()> {
@@ -120,6 +140,7 @@ fn serve(
     listener: TcpListener,
     catalog_answers: &AtomicBool,
     mut stopped: watch::Receiver<bool>,
+    cleanup_stopped: &CancellationToken,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -141,7 +162,7 @@ fn serve(
             }
             never = check_catalog(&catalog, catalog_answers) => match never {},
             never = nodes::watch(&catalog) => match never {},
-            never = cleanup::run(&catalog, config.activity_log_kept) => match never {},
+            never = cleanup::run(&catalog, config.activity_log_kept, cleanup_stopped) => match never {},
         }
     });
     runtime.shutdown_background();

@@ -12,6 +12,7 @@ use crate::exports::Exports;
 use crate::persons::Persons;
 use anyhow::anyhow;
 use std::future::pending;
+use tokio_util::sync::DropGuard;
 
 /// Parts that run in this process.
 #[derive(Debug, Default)]
@@ -45,6 +46,15 @@ impl BackgroundParts {
             self.persons = Some(Persons::start(config, &settings)?);
         }
         Ok(())
+    }
+
+    /// Guards of the roles that one process at a time has. When a guard is dropped, this process
+    /// gives up its role, and asks for it no more; the API goes on.
+    pub fn leader_roles(&self) -> Vec<DropGuard> {
+        let exports = self.exports.as_ref().map(Exports::stop_on_drop);
+        let persons = self.persons.as_ref().map(Persons::stop_on_drop);
+        let cleanup = self.admin.as_ref().map(Admin::stop_cleanup_on_drop);
+        [exports, persons, cleanup].into_iter().flatten().collect()
     }
 
     /// Waits until a part ends by itself; returns the reason. The others go on.

@@ -11,6 +11,7 @@ use millrace_rows::RareLog;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Pause between two checks for rows to delete.
@@ -26,17 +27,34 @@ const PEOPLE_KEPT: Duration = Duration::from_secs(90 * 86_400);
 const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Lifetime of the lease: a silent process loses it. A transaction takes far less.
 const LEASE_LIFETIME: Duration = Duration::from_secs(10);
+/// Longest wait for the release of the lease; it lapses as soon.
+const RELEASE_MAX: Duration = LEASE_LIFETIME;
 /// Longest wait for one step: the lease has lapsed long before, and another process goes on.
 const STEP_MAX: Duration = Duration::from_secs(300);
 
-/// Deletes leftovers and prunes periodically, for ever. Entries of the activity log are kept for
-/// ever without `activity_kept`. Neither waits for the other: a first prune may take hours.
-pub async fn run(catalog: &Catalog, activity_kept: Option<Duration>) -> Infallible {
+/// Deletes leftovers and prunes periodically until `stopped`, and then releases the lease; returns
+/// never. Entries of the activity log are kept for ever without `activity_kept`. Neither waits for
+/// the other: a first prune may take hours.
+pub async fn run(
+    catalog: &Catalog,
+    activity_kept: Option<Duration>,
+    stopped: &CancellationToken,
+) -> Infallible {
     let holder = Uuid::new_v4();
-    tokio::select! {
-        never = delete_periodically(catalog, holder) => never,
-        never = prune_periodically(catalog, holder, activity_kept) => never,
+    let working = async {
+        tokio::select! {
+            never = delete_periodically(catalog, holder) => never,
+            never = prune_periodically(catalog, holder, activity_kept) => never,
+        }
+    };
+    if let Some(never) = stopped.run_until_cancelled(working).await {
+        match never {}
     }
+    let released = timeout(RELEASE_MAX, catalog.release_lease(CLEANUP_LEASE, holder)).await;
+    if !matches!(released, Ok(Ok(()))) {
+        tracing::warn!("the lease of the cleanup was not given back; it lapses");
+    }
+    std::future::pending().await
 }
 
 async fn delete_periodically(catalog: &Catalog, holder: Uuid) -> Infallible {
@@ -240,5 +258,33 @@ mod tests {
         assert_eq!(failed, ["withdrawn plugins", "stored responses"]);
         let noted = "SELECT CAST(COUNT(*) AS TEXT) FROM unused_users";
         assert_eq!(database.first_column(noted).await.unwrap(), ["1"]);
+    }
+
+    #[tokio::test]
+    async fn a_cleanup_that_is_stopped_releases_its_lease() {
+        let database = TestDatabase::sqlite();
+        let catalog = Catalog::open(database.url()).await.unwrap();
+        let left = "INSERT INTO deleted_projects (team_id) VALUES (4711)";
+        database.execute(left).await.unwrap();
+        let stop = CancellationToken::new();
+        let is_held = async || {
+            let lapses_at = "SELECT CAST(lapses_at AS TEXT) FROM leases WHERE name = 'cleanup'";
+            database.first_column(lapses_at).await.unwrap() != ["0"]
+        };
+        let stopping = async {
+            while !is_held().await {
+                tokio::time::sleep(PAUSE).await;
+            }
+            stop.cancel();
+            while is_held().await {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        tokio::select! {
+            never = run(&catalog, None, &stop) => match never {},
+            stopped = timeout(Duration::from_secs(60), stopping) => {
+                stopped.expect("the lease is not released");
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Runtime threads: compression of one run must not keep another from reporting its progress.
 const THREADS: usize = 2;
@@ -65,6 +65,11 @@ impl Exports {
         }
     }
 
+    /// Guard that stops the engine when it is dropped: it leads no more, and releases its runs.
+    pub fn stop_on_drop(&self) -> DropGuard {
+        self.stop.clone().drop_guard()
+    }
+
     /// Releases the runs under way to the next process that runs exports. If the catalog does not
     /// answer, their claims lapse.
     pub async fn stop(self) {
@@ -91,9 +96,11 @@ fn serve(
     let outcome = runtime.block_on(async {
         let failures = RareLog::default();
         loop {
-            match engine(config, secret_key, clickhouse).await {
-                Ok(engine) => break engine.run(stopped.cancelled()).await,
-                Err(error) => {
+            let opened = engine(config, secret_key, clickhouse);
+            match stopped.run_until_cancelled(opened).await {
+                None => break Ok(()),
+                Some(Ok(engine)) => break engine.run(stopped.cancelled()).await,
+                Some(Err(error)) => {
                     let error = format!("{error:#}");
                     if failures.is_due(&error, Instant::now()) {
                         tracing::error!(error, "batch exports do not run; trying again");

@@ -11,7 +11,7 @@ use millrace_rows::RareLog;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Runtime threads: a long step must not keep the lease from being renewed.
 const THREADS: usize = 2;
@@ -59,13 +59,18 @@ impl Persons {
         }
     }
 
-    /// Finishes the current step, and releases the lease. A step that takes too long is cut off
-    /// with the process, as by a crash: its transaction is not committed, and the lease lapses.
+    /// Guard that stops the worker when it is dropped: it leads no more, and ends its step.
+    pub fn stop_on_drop(&self) -> DropGuard {
+        self.stop.clone().drop_guard()
+    }
+
+    /// Releases the lease, and finishes the current step. A step that takes too long is cut off
+    /// with the process, as by a crash: its transaction is not committed.
     pub async fn stop(self) {
         self.stop.cancel();
         // An error of the channel is a thread that has ended already.
         if timeout(STOP_TIMEOUT, self.ended).await.is_err() {
-            tracing::warn!("persons could not be stopped in time; the lease on them lapses");
+            tracing::warn!("persons could not be stopped in time; their step is cut off");
         }
     }
 }
@@ -90,9 +95,10 @@ fn serve(
     let outcome = runtime.block_on(async {
         let failures = RareLog::default();
         let catalog = loop {
-            match connect::catalog(config).await {
-                Ok(catalog) => break catalog,
-                Err(error) => {
+            match stopped.run_until_cancelled(connect::catalog(config)).await {
+                None => return Ok(()),
+                Some(Ok(catalog)) => break catalog,
+                Some(Err(error)) => {
                     let error = format!("{error:#}");
                     if failures.is_due(&error, Instant::now()) {
                         tracing::error!(error, "person updates cannot be applied; trying again");

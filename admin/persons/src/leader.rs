@@ -74,12 +74,13 @@ impl Leader {
         while leads.changed().await.is_ok() {}
     }
 
-    /// Releases the lease.
+    /// Asks for the lease no more, and releases it.
     pub(crate) async fn end(mut self) {
         self.stop.cancel();
         // The task is not aborted in the middle of a transaction, as others go on with its
         // connection. After a wait for longer than the lease lasts there is nothing to release.
         let ended = timeout(self.lapse_after, &mut self.task).await;
+        metrics::leads(false);
         if ended.is_err() || !self.now() {
             return;
         }
@@ -113,7 +114,7 @@ struct LeaseRenewer {
 impl LeaseRenewer {
     async fn run(self) {
         let mut held_until = Instant::now();
-        loop {
+        while !self.stopped.is_cancelled() {
             let asked = Instant::now();
             let held = self
                 .catalog
@@ -134,7 +135,13 @@ impl LeaseRenewer {
                     }
                 }
             }
-            self.set_leader(Instant::now() < held_until);
+            let is_leader = Instant::now() < held_until;
+            if self.stopped.is_cancelled() {
+                // Granted or not, it is not led any more: the lease is only to be released.
+                self.leads.send_replace(is_leader);
+                return;
+            }
+            self.set_leader(is_leader);
             tokio::select! {
                 () = self.stopped.cancelled() => return,
                 () = self.resigned.notified() => {

@@ -47,7 +47,11 @@ impl RunningServer {
             }
         };
         let mut failure = None;
+        let leader_roles = background_parts.leader_roles();
         let ends = async {
+            // Dropped as the stop begins, also one by a failure of ingestion: another process leads
+            // while requests are finished here.
+            let _leader_roles = leader_roles;
             tokio::select! {
                 () = stop => {}
                 () = engine_failed => {}

@@ -17,7 +17,8 @@ fn url(data_dir: &Path) -> String {
     format!("sqlite://{}?mode=rwc", file.display())
 }
 
-fn on_catalog<T>(data_dir: &Path, ask: impl AsyncFnOnce(&Catalog) -> T) -> T {
+/// Asks the catalog of a data folder.
+pub fn on_catalog<T>(data_dir: &Path, ask: impl AsyncFnOnce(&Catalog) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

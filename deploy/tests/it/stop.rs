@@ -1,10 +1,11 @@
 //! SIGTERM stops a server cleanly, at any moment.
 
 use crate::failed_starts::another_library;
-use crate::nodes::states;
+use crate::nodes::{on_catalog, states};
 use crate::server::{
     Server, eventually, free_address, get, on_addresses, on_own_ports, run, warnings,
 };
+use millrace_catalog::leases::{EXPORTS_LEASE, PERSONS_LEASE};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, NodeState};
 use rustix::fs::{FlockOperation, flock};
@@ -17,6 +18,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tempfile::TempDir;
+use uuid::Uuid;
 
 /// Files that a start creates, in this order.
 const MADE: [&str; 7] = [
@@ -135,6 +137,53 @@ fn a_request_to_a_server_whose_engine_does_not_come_up_is_finished() {
     drop(held);
     let server = Server::start(&data_dir);
     server.wait_for("SELECT event FROM millrace.events", "slow");
+}
+
+/// Regression: it took the whole grace period, and the client got no response.
+#[test]
+fn a_client_that_stalls_does_not_hold_a_stop_up() {
+    let dir = TempDir::new().unwrap();
+    // Longer than the end is waited for.
+    let server = Server::start_with(dir.path(), &["--grace-seconds", "600"]);
+    let ingest = server.credential("ingest_url").replace("http://", "");
+    let mut stream = TcpStream::connect(ingest).unwrap();
+    let beginning = b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n\r\n{";
+    stream.write_all(beginning).unwrap();
+    assert!(server.stop().success());
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("\r\nretry-after: "), "{answer}");
+    assert!(answer.contains(r#""code":"shutting_down""#), "{answer}");
+}
+
+/// Regression: it held them, and asked for free ones, until its requests were finished.
+#[test]
+fn a_server_that_stops_gives_its_leases_up_at_once() {
+    const LEASES: [(&str, &str); 2] = [
+        (EXPORTS_LEASE, "millrace_export_leader"),
+        (PERSONS_LEASE, "millrace_person_leader"),
+    ];
+    let dir = TempDir::new().unwrap();
+    // It does not end before the test.
+    let server = Server::start_with(dir.path(), &["--drain-seconds", "600"]);
+    for (lease, metric) in LEASES {
+        eventually(lease, || (server.metric(metric) == Some(1.0)).then_some(()));
+    }
+    kill_process(server.pid(), Signal::TERM).unwrap();
+    let (another, time) = (Uuid::new_v4(), Duration::from_secs(3_600));
+    for (lease, metric) in LEASES {
+        eventually(lease, || {
+            let held = on_catalog(dir.path(), async |catalog| {
+                catalog.hold_lease(lease, another, time).await
+            });
+            held.unwrap().then_some(())
+        });
+        assert_eq!(server.metric(metric), Some(0.0), "{lease}");
+    }
+    let ready = format!("{}/_health/ready", server.credential("health_url"));
+    let (status, text) = get(&ready, &[]);
+    assert!(status == 503 && text.contains("shutdown"), "{text}");
 }
 
 #[test]

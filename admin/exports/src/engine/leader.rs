@@ -1,6 +1,7 @@
 //! Lease of the process that leads, renewed by a task of its own, so that slow planning never loses
-//! it.
+//! it. An engine that is stopped asks for it no more, and releases it at once.
 
+use super::metrics;
 use super::state::Inner;
 use futures_util::FutureExt;
 use millrace_catalog::leases::EXPORTS_LEASE;
@@ -68,13 +69,15 @@ impl Leader {
         while held_until.changed().await.is_ok() {}
     }
 
-    /// Releases the lease.
-    pub(super) async fn end(self, inner: &Inner, holder: Uuid) {
-        self.task.abort();
-        if !self.now() {
-            return;
+    /// Releases the lease, if this process holds it. The engine is stopped.
+    pub(super) async fn end(mut self, inner: &Inner, holder: Uuid) {
+        // The task is not aborted while it asks: the catalog could grant the lease after it was
+        // released. It waits for one answer, or gives the lease up and is done as soon.
+        let _ = timeout(inner.options.ask_timeout, &mut self.task).await;
+        metrics::leads(false);
+        if self.now() {
+            release(inner, holder).await;
         }
-        release(inner, holder).await;
     }
 }
 
@@ -100,10 +103,13 @@ struct LeaseRenewer {
 
 impl LeaseRenewer {
     async fn run(self) {
-        let options = &self.inner.options;
+        let (options, stopped) = (&self.inner.options, &self.inner.stopped);
         let mut was_leader = false;
-        loop {
+        while !stopped.is_cancelled() {
             self.renew().await;
+            if stopped.is_cancelled() {
+                return;
+            }
             let is_leader = Instant::now() < *self.held_until.borrow();
             if is_leader != was_leader {
                 let no_longer = if is_leader { "" } else { "no longer " };
@@ -114,13 +120,14 @@ impl LeaseRenewer {
                 }
             }
             tokio::select! {
+                () = stopped.cancelled() => return,
                 () = tokio::time::sleep(options.ask_every) => {}
                 () = self.resigned.notified() => {
                     tracing::error!("this process gives up planning batch exports for a time, as the catalog does not answer");
                     self.held_until.send_replace(Instant::now());
                     was_leader = false;
                     release(&self.inner, self.holder).await;
-                    tokio::time::sleep(options.lapse_after).await;
+                    stopped.run_until_cancelled(tokio::time::sleep(options.lapse_after)).await;
                     // Another task may have resigned meanwhile, from the lease that is given up.
                     let _ = self.resigned.notified().now_or_never();
                 }

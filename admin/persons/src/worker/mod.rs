@@ -121,8 +121,8 @@ impl Worker {
         }
     }
 
-    /// Works whenever this process holds the lease, until it is stopped; then it ends the round and
-    /// releases the lease.
+    /// Works whenever this process holds the lease, until it is stopped; then it releases the lease
+    /// at once, and ends the round.
     ///
     /// # Errors
     /// The task that renews the lease panicked.
@@ -148,9 +148,18 @@ impl Worker {
                     }
                     self.led_round().await
                 };
-                if let Some(pause) =
-                    unless_silent(self.options.round_max, &self.copied_pages, led).await
-                {
+                let round = unless_silent(self.options.round_max, &self.copied_pages, led);
+                tokio::pin!(round);
+                let ended = tokio::select! {
+                    ended = &mut round => ended,
+                    () = &mut stopped => {
+                        // Together, as the round may hold what the release waits for. The next
+                        // leader may begin before it ends: two rounds do no harm.
+                        tokio::join!(leader.end(), round);
+                        return Ok(());
+                    }
+                };
+                if let Some(pause) = ended {
                     pause
                 } else {
                     leader.resign();

@@ -1,10 +1,11 @@
-//! Tests of deliveries that end while a process stops, or after their run timed out.
+//! Tests of deliveries that end while a process stops, or after their run timed out, and of the
+//! lease of a process that stops.
 
 use super::test_env::{CLAIM, Process, TestEnv, WINDOW, new_export};
 use async_trait::async_trait;
 use bytes::Bytes;
 use millrace_catalog::leases::EXPORTS_LEASE;
-use millrace_catalog::testing::{TestDatabase, on_both};
+use millrace_catalog::testing::{DatabaseKind, TestDatabase, on_both};
 use millrace_catalog::{BatchExport, DestinationType, RunStatus};
 use millrace_exports::ExportError;
 use millrace_exports::destination::{Delivered, Delivery, Destination, TestStep};
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio_postgres::NoTls;
 use uuid::Uuid;
 
 on_both!(
@@ -178,4 +180,39 @@ async fn a_claim_is_extended_while_rows_are_published_and_the_process_stops(
     let extended = tokio::time::timeout(Duration::from_secs(120), extended).await;
     extended.expect("the claim is not extended");
     stopping.publish(&env).await;
+}
+
+/// Regression: the question was given up, and its answer made a lease of a process that was gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_was_asked_for_before_a_stop_is_given_back() {
+    let database = TestDatabase::of(DatabaseKind::Postgres).await;
+    let env = TestEnv::open(&database).await;
+    let connected = tokio_postgres::connect(database.url(), NoTls).await;
+    let (client, connection) = connected.unwrap();
+    let _connection = tokio::spawn(connection);
+    // The answer comes once this transaction has ended.
+    let lock = "BEGIN; LOCK TABLE leases IN ACCESS EXCLUSIVE MODE";
+    client.batch_execute(lock).await.unwrap();
+    let process = env.start();
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted \
+         AND relation = 'leases'::regclass \
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    let asked = async {
+        while client
+            .query_one(waiting, &[])
+            .await
+            .unwrap()
+            .get::<_, i64>(0)
+            == 0
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(120), asked).await;
+    asked.expect("the lease is not asked for");
+    process.stop();
+    client.batch_execute("ROLLBACK").await.unwrap();
+    process.stopped().await;
+    let another = env.catalog.hold_lease(EXPORTS_LEASE, Uuid::new_v4(), CLAIM);
+    assert!(another.await.unwrap(), "a process that is gone holds it");
 }
