@@ -151,12 +151,13 @@ enum NameError {
 /// event is stored, but changes no person.
 #[inline]
 pub fn is_illegal(distinct_id: &[u8]) -> bool {
-    // By length, as most ids have one that none of these has, or only one or two.
+    // By length, as most ids have one that none of these has, or only one or two. Zero is a number
+    // that programs write in several ways.
     let illegal: &[&str] = match distinct_id.len() {
         1 => &["0"],
-        2 => &["id"],
-        3 => &["nan"],
-        4 => &["none", "null", "true", "user"],
+        2 => &["id", "-0"],
+        3 => &["nan", "0.0"],
+        4 => &["none", "null", "true", "user", "-0.0"],
         5 => &["email", "false", "guest"],
         6 => &["system"],
         7 => &["backend"],

@@ -218,6 +218,10 @@ fn known_bad_ids_are_stored_with_a_warning() {
     let table = [
         r#""0""#,
         "0",
+        "-0",
+        "0.0",
+        "-0.0",
+        r#""-0.0""#,
         r#""anonymous""#,
         r#""Anonymous-User""#,
         r#""backend""#,
@@ -248,7 +252,7 @@ fn known_bad_ids_are_stored_with_a_warning() {
             "{id}"
         );
     }
-    for id in ["users", "00", "anonymous2", "idx", "a"] {
+    for id in ["users", "00", "-1", "0.1", "-0.1", "anonymous2", "idx", "a"] {
         let body = owned(&format!(r#","distinct_id":"{id}""#));
         assert_eq!(
             crate::support::accepted(body, &context())
