@@ -73,6 +73,11 @@ impl Inflater {
             if rest.is_empty() {
                 break;
             }
+            if !may_be_member(rest) {
+                return Err(DecodeError::broken(
+                    "Other bytes follow the end of the gzip data. Send nothing behind it.",
+                ));
+            }
         }
         let filled = output.filled;
         out.truncate(filled);
@@ -207,6 +212,11 @@ fn end_of_member(rest: &[u8], trailer: &[u8]) -> usize {
         from += at + 1;
     }
     first.unwrap_or(rest.len())
+}
+
+/// Returns true if bytes begin like a gzip member, or are cut short within such a beginning.
+fn may_be_member(bytes: &[u8]) -> bool {
+    bytes.starts_with(MEMBER_START) || MEMBER_START.starts_with(bytes)
 }
 
 /// Returns true if a deflated body begins like zlib's; a bare stream may by chance.

@@ -271,6 +271,30 @@ const REFUSALS: [Refusal<'_>; 14] = [
 ];
 
 #[test]
+fn a_gzip_body_that_is_sent_wrongly_is_told_how() {
+    let env = TestEnv::start();
+    let mut client = env.client();
+    let json = batch(&["e"]).into_bytes();
+    let sent = gzip(&json);
+    let table = [
+        (gzip(&sent), "compressed twice"),
+        (
+            [&sent[..], b"--"].concat(),
+            "follow the end of the gzip data",
+        ),
+        (sent[..20].to_vec(), "cut short"),
+    ];
+    for (body, words) in table {
+        for headers in [&[("Content-Encoding", "gzip")][..], &[]] {
+            let answer = client.post("/batch/", headers, &body);
+            assert_eq!(answer.status, 400, "{words} {headers:?}");
+            let detail = answer.json()["detail"].to_string();
+            assert!(detail.contains(words), "{headers:?}: {detail}");
+        }
+    }
+}
+
+#[test]
 fn a_body_that_cannot_be_decoded_is_refused_and_the_connection_goes_on() {
     let env = TestEnv::start();
     let mut client = env.client();

@@ -199,13 +199,26 @@ fn several_members_or_frames_are_one_body() {
 }
 
 #[test]
-fn rubbish_after_a_gzip_member_is_broken() {
-    let mut body = gzip(b"{}");
-    body.extend_from_slice(b"rubbish that is long enough");
-    assert!(matches!(
-        decode(Encoding::Gzip, &body, LIMIT),
-        Err(DecodeError::Broken(_))
-    ));
+fn bytes_behind_a_gzip_member_are_told_from_a_member_that_is_cut_short() {
+    let (member, large) = (gzip(b"{}"), gzip(&b"[{}]".repeat(9_000)));
+    let table: [(&[u8], &str); 7] = [
+        (b"rubbish that is long enough", "follow the end"),
+        (b"}", "follow the end"),
+        (b"\0\0\0\0", "follow the end"),
+        (b"\x1f\x8b\x09: another method", "follow the end"),
+        (&member[..2], "cut short"),
+        (&member[..10], "cut short"),
+        (&large[..large.len() - 1], "cut short"),
+    ];
+    for (behind, expected) in table {
+        for before in [&member, &large] {
+            let body = [before.as_slice(), behind].concat();
+            let Err(DecodeError::Broken(detail)) = decode(Encoding::Gzip, &body, LIMIT) else {
+                panic!("{behind:?} is decoded");
+            };
+            assert!(detail.contains(expected), "{behind:?}: {detail}");
+        }
+    }
 }
 
 #[test]

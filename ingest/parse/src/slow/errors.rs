@@ -60,6 +60,10 @@ pub fn too_many_repairs() -> ApiError {
 /// Adds what to do to the error, at this byte, of a body that is in another format.
 pub fn advised(mut error: ApiError, body: &[u8], at: usize) -> ApiError {
     let advice = match body {
+        // gzip, zstd and zlib: one compression was taken off before.
+        [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x78, 0x01 | 0x9c | 0xda, ..] => {
+            "It looks compressed twice. Compress it once."
+        }
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, b'{' | b'[', ..] | [b'{' | b'[', 0, ..] => {
             "It looks like UTF-16. Send UTF-8."
         }

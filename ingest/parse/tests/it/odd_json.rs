@@ -151,3 +151,24 @@ fn broken_json_is_refused_with_the_place_of_the_error() {
         assert_eq!(kind, "invalid_request");
     }
 }
+
+#[test]
+fn a_body_in_another_format_gets_advice() {
+    let table: [(&[u8], &str); 8] = [
+        (b"\x1f\x8b\x08\0\0\0\0\0", "compressed twice"),
+        (b"\x28\xb5\x2f\xfd\x04\0", "compressed twice"),
+        (b"\x78\x9c\xab\x56", "compressed twice"),
+        (b"\x78\x01\xab\x56", "compressed twice"),
+        (b"\xff\xfe{\0}\0", "UTF-16"),
+        (b"--b\r\n", "multipart/form-data"),
+        (b"data=%7B%7D", "a form"),
+        (b"{\"event\":\"e\"}\n{\"event\":\"e\"}", "JSON lines"),
+    ];
+    for (body, advice) in table {
+        let Err(ParseError::Refused(error)) = parse(body, &context()) else {
+            panic!("{body:?} is read");
+        };
+        let is_advised = error.detail.contains(advice);
+        assert!(is_advised, "{body:?}: {}", error.detail);
+    }
+}
