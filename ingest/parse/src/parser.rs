@@ -216,7 +216,7 @@ impl Parser {
                     report_warnings(reporter, index, &accepted, was_repaired);
                 }
                 Err(violation) => {
-                    let rejection = reporter.reject(index, violation);
+                    let rejection = reporter.reject(index, violation, rules.event_bytes_max);
                     all_named &= !spans.uuid.is_none();
                     let raw = spans.whole.json(rules.body);
                     let (raw, detail) = kept(&rejection, raw);

@@ -4,7 +4,7 @@ use crate::report::{
     EventResult, Outcome, REPORT_ENTRIES_MAX, Rejection, Report, UuidText, Warning,
 };
 use crate::span::BodyShape;
-use crate::validate::{Violation, Warnings};
+use crate::validate::{TOO_LARGE, Violation, Warnings};
 
 /// Gathers a request's rejections and warnings.
 pub struct Reporter {
@@ -28,13 +28,27 @@ impl Reporter {
         }
     }
 
-    /// Notes a refused event; returns what was noted.
+    /// Notes a refused event; returns what was noted. `event_bytes_max` is the limit of an event.
     #[cold]
-    pub fn reject(&mut self, index: u32, violation: Violation) -> Rejection {
+    pub fn reject(
+        &mut self,
+        index: u32,
+        violation: Violation,
+        event_bytes_max: usize,
+    ) -> Rejection {
+        let detail = match violation.code {
+            // Built here, as a violation has no room for it and is passed on for each event.
+            TOO_LARGE => format!(
+                "The event's JSON is larger than the {event_bytes_max} bytes that one event may \
+                 have. Send less with it."
+            )
+            .into(),
+            _ => violation.detail.into(),
+        };
         let rejection = Rejection {
             index,
             code: violation.code,
-            detail: violation.detail.into(),
+            detail,
             attr: self.attr(index, violation.field),
         };
         self.set_result(index, Outcome::Drop, violation.code);

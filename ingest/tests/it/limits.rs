@@ -277,6 +277,8 @@ fn an_event_over_1_mib_is_rejected_alone() {
     let body = json!({"api_key": KEY, "batch": [event("small"), large]}).to_string();
     let json = env.post("/batch/", body).json();
     assert_eq!(json["rejected"][0]["code"], "event_too_large");
+    let detail = json["rejected"][0]["detail"].to_string();
+    assert!(detail.contains("1048576 bytes"), "{detail}");
     assert_eq!(env.rows().names(), ["small"]);
 }
 

@@ -330,6 +330,8 @@ fn an_event_past_its_limit_is_too_large_and_kept_up_to_four_times_it() {
             (400, "event_too_large"),
             "{bytes}"
         );
+        let detail = answer.json()["detail"].to_string();
+        assert!(detail.contains("1048576 bytes"), "{detail}");
         assert_eq!(env.rows().rejected.len() - before, kept, "{bytes}");
     }
     assert_eq!(env.rows().events.len(), 0);

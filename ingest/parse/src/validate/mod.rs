@@ -95,7 +95,8 @@ impl<'b> Rules<'b> {
             return Err(violation(
                 TOO_LARGE,
                 "",
-                "The event's JSON is larger than one event may be. Send less with it.",
+                // The reporter names the limit.
+                "The event's JSON is larger than one event may be.",
             ));
         }
         if spans.whole.kind() != Kind::Object {

@@ -67,7 +67,11 @@ fn an_event_past_its_limit_of_bytes_is_rejected_alone() {
     assert_eq!(parsed.accepted, 1);
     assert_eq!(parsed.report.rejected[0].code, "event_too_large");
     assert_eq!(parsed.report.rejected[0].attr, "batch[1]");
-    assert_eq!(rejected(&parsed.batch)[0].raw, event(23));
+    let detail = &parsed.report.rejected[0].detail;
+    assert!(detail.contains("larger than the 60 bytes"), "{detail}");
+    let row = &rejected(&parsed.batch)[0];
+    assert_eq!(row.raw, event(23));
+    assert_eq!(row.detail, *detail);
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub(super) async fn decode_offloaded(
             offload.mark_project_known();
             share.mark_project_known();
         }
-        refuse_larger(&sent, &expansion, &tried)?;
+        refuse_larger(core, &sent, &expansion, &tried)?;
         let limits = tried.next_limits(&sent, &expansion);
         let grown = offload.grow_to(tried.next_work(&sent, &expansion)).await;
         offload = grown.map_err(|OffloadFailed| core.admission.overloaded())?;
@@ -151,6 +151,7 @@ fn keys_so_far(key: Option<&str>, tried: &mut DecodeAttempt, sent: &EncodedPaylo
 
 /// Refuses a body that was too large for the limits there are.
 fn refuse_larger(
+    core: &Core,
     sent: &EncodedPayload,
     expansion: &Expansion,
     tried: &DecodeAttempt,
@@ -165,7 +166,7 @@ fn refuse_larger(
         return Ok(());
     }
     Err(if parts_max < bytes_max {
-        event_too_large()
+        event_too_large(core.admission.limits().parse.event_bytes_max)
     } else {
         expansion.refusal(tried.encoding, is_key_known)
     })
@@ -216,9 +217,12 @@ pub async fn known_flow(core: &Core, keys: &[String]) -> Result<Flow, ApiError> 
 }
 
 /// Builds a 400 for an event in parts, as for every event that is too large.
-fn event_too_large() -> ApiError {
+fn event_too_large(event_bytes_max: usize) -> ApiError {
     ApiError::invalid(
         "event_too_large",
-        "The event is larger than one event may be, with all its parts. Send less with it.",
+        format!(
+            "The event is, with all its parts, larger than the {event_bytes_max} bytes that one \
+             event may have. Send less with it."
+        ),
     )
 }
