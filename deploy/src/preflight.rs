@@ -3,7 +3,7 @@
 use crate::config::{Config, Engine};
 use crate::secret_key;
 use crate::serve::Parts;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use std::net::{SocketAddr, TcpListener};
 
 /// Checks addresses, the engine's library, folders and the key of secrets. Creates nothing.
@@ -80,12 +80,27 @@ pub fn make_export_root(config: &Config, parts: Parts) -> anyhow::Result<()> {
 
 /// Checks that all addresses are free and different: listens on all of them together for a moment.
 fn check_free(addresses: &[(SocketAddr, &str)]) -> anyhow::Result<()> {
-    let mut listeners = Vec::new();
+    let mut taken: Vec<(TcpListener, SocketAddr, &str)> = Vec::new();
     for (address, flag) in addresses {
-        let listener = TcpListener::bind(address);
-        listeners.push(listener.with_context(|| cannot_listen(*address, flag))?);
+        let listener = TcpListener::bind(address).map_err(|error| {
+            let mut ours = taken.iter();
+            match ours.find(|(_, other, _)| overlap(*other, *address)) {
+                Some((_, other, other_flag)) => anyhow!(
+                    "{other_flag} is {other} and {flag} is {address}: give one of them another address"
+                ),
+                None => anyhow!(error).context(cannot_listen(*address, flag)),
+            }
+        })?;
+        taken.push((listener, *address, *flag));
     }
     Ok(())
+}
+
+/// Returns true if two addresses cannot be listened on together; one of them may be all addresses
+/// of the machine. Port 0 is always a free one.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && (is_any || one.ip() == other.ip())
 }
 
 /// Error message for an address that is in use.

@@ -102,6 +102,31 @@ fn a_busy_port_is_named_with_its_flag() {
     }
 }
 
+/// Regression: the second one was to be changed, as if another process had the address.
+#[test]
+fn two_settings_with_one_address_are_both_named() {
+    let port = free_address().port();
+    let (here, any) = (format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}"));
+    let (here, any) = (here.as_str(), any.as_str());
+    for [flag, address, other_flag, other_address] in [
+        ["--admin-addr", here, "--ingest-addr", here],
+        ["--health-addr", here, "--ingest-addr", here],
+        ["--ingest-addr", here, "--clickhouse-addr", here],
+        ["--admin-addr", any, "--ingest-addr", here],
+        ["--admin-addr", here, "--ingest-addr", any],
+    ] {
+        let dir = TempDir::new().unwrap();
+        let given = [flag, address, other_flag, other_address];
+        let output = with("serve", dir.path(), &given).output().unwrap();
+        let text = sentence(&output);
+        assert!(!output.status.success(), "{given:?}: {output:?}");
+        let expected = format!(
+            "{flag} is {address} and {other_flag} is {other_address}: give one of them another"
+        );
+        assert!(text.contains(&expected), "{given:?}: {text}");
+    }
+}
+
 #[test]
 fn two_servers_on_one_port_do_not_share_it() {
     let (first_dir, dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
