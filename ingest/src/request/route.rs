@@ -161,11 +161,11 @@ impl Route {
 }
 
 impl RouteKind {
-    /// Allowed methods, as `Allow` names them.
+    /// Allowed methods, as `Allow` names them. Capture paths also answer a GET, with its events in
+    /// the query; it is not named, as HEAD would belong to it, and nothing is stored by a HEAD.
     pub const fn allow(self) -> &'static str {
         match self {
-            Self::Capture => "GET, POST, OPTIONS",
-            Self::V1 | Self::Ai | Self::Compat => "POST, OPTIONS",
+            Self::Capture | Self::V1 | Self::Ai | Self::Compat => "POST, OPTIONS",
             Self::Page => "GET, HEAD, OPTIONS",
             Self::Unknown => "",
         }
