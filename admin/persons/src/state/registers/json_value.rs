@@ -13,7 +13,6 @@ const UNICODE_ESCAPE_BYTES: usize = 6;
 /// it a double), and a number beyond a double by `null`.
 pub(super) fn push_readable(value: &RawValue, json: &mut String) {
     let mut rest = value.get();
-    // Most values have neither, and are copied as one piece.
     while let Some(at) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
         let (before, from) = rest.split_at(at);
         json.push_str(before);
@@ -37,24 +36,16 @@ fn push_string<'a>(text: &'a str, json: &mut String) -> &'a str {
             json.push('"');
             return from.get(1..).unwrap_or_default();
         }
-        let len = match unit(from) {
-            None => 2,
+        let (bytes, is_half) = match unit(from) {
+            None => (2, false),
             Some(0xd800..=0xdbff) if is_low(from.get(UNICODE_ESCAPE_BYTES..)) => {
-                2 * UNICODE_ESCAPE_BYTES
+                (2 * UNICODE_ESCAPE_BYTES, false)
             }
-            Some(0xd800..=0xdfff) => 0,
-            Some(_) => UNICODE_ESCAPE_BYTES,
+            Some(unit) => (UNICODE_ESCAPE_BYTES, (0xd800..=0xdfff).contains(&unit)),
         };
-        if len == 0 {
-            json.push_str("\\ufffd");
-        }
-        let (escape, behind) = from.split_at_checked(len).unwrap_or((from, ""));
-        json.push_str(escape);
-        rest = if len == 0 {
-            from.get(UNICODE_ESCAPE_BYTES..).unwrap_or_default()
-        } else {
-            behind
-        };
+        let (escape, behind) = from.split_at_checked(bytes).unwrap_or((from, ""));
+        json.push_str(if is_half { "\\ufffd" } else { escape });
+        rest = behind;
     }
     json.push_str(rest);
     ""
