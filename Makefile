@@ -66,6 +66,7 @@ torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS
 	$(MAKE) torture-persons
 	$(MAKE) torture-exports
 	$(MAKE) torture-schema
+	$(MAKE) torture-cluster
 
 .PHONY: torture-log
 torture-log: # Let the log's disk fail in a million ways, and damage every byte; mutate what is read, look for what costs most
@@ -125,6 +126,13 @@ torture-persons: # Apply person updates in thousands of ways, with processes tha
 torture-exports: # Kill processes that export again and again; run all exports of a full organization
 	MILLRACE_EXPORT_KILLS=200 MILLRACE_EXPORTS=200 MILLRACE_INTERVAL_STEP=1 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		cargo test -p millrace-exports --test it -- --nocapture processes_die full_organization backfills
+
+.PHONY: torture-cluster
+torture-cluster: # Kill shards and nodes of a cluster, cut and slow its links, and count; ten million events to 1, 2 and 3 shards
+	MILLRACE_CLUSTER_KILLS=$(or $(KILLS),200)$(if $(SEED), MILLRACE_CLUSTER_SEED=$(SEED)) \
+		MILLRACE_CLUSTER_EVENTS=10000000 \
+		CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace --test it cluster:: -- \
+		--test-threads=1 --nocapture
 
 .PHONY: torture-schema
 torture-schema: # Send the organization API every request that Schemathesis makes up; read all pages of a full organization

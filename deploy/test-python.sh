@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-requirements=(load-tests/clients/requirements.txt admin/tests/requirements.txt admin/exports/tests/requirements.txt)
+requirements=(load-tests/clients/requirements.txt storage/embedded/tests/requirements.txt admin/tests/requirements.txt admin/exports/tests/requirements.txt)
 folder=.test-env/python
 stamp=$folder/.installed
 mkdir -p .test-env

@@ -2,6 +2,7 @@
 
 use crate::error::ApiError;
 use crate::page::{self, Envelope, LIMIT_MAX};
+use crate::project_queries::ProjectQueries;
 use crate::request::uuid_text;
 use crate::services::Services;
 use http::HeaderMap;
@@ -9,8 +10,8 @@ use http::uri::Uri;
 use millrace_catalog::{Actor, Catalog, Page, PageRequest, Project};
 use millrace_exports::{Backfills, BatchExports, ExportLogs, ExportRuns};
 use millrace_organizations::{
-    Access, ActivityLog, Caller, Domains, HistoricalMigrations, Invites, Members, Organizations,
-    PersonalKeys, Plugins, ProjectKeyChanges, Projects, ProxyRecords, Roles,
+    Access, ActivityLog, Caller, ClickHouseUsers, Domains, HistoricalMigrations, Invites, Members,
+    Organizations, PersonalKeys, Plugins, ProjectKeyChanges, Projects, ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -95,6 +96,21 @@ impl Context {
     /// Changes of project keys in the catalog of the request.
     pub(crate) fn project_key_changes(&self) -> ProjectKeyChanges<'_> {
         ProjectKeyChanges::new(self.catalog())
+    }
+
+    /// Users of projects in ClickHouse, in the catalog of the request.
+    pub(crate) fn clickhouse_users(&self) -> ClickHouseUsers<'_> {
+        ClickHouseUsers::new(self.catalog())
+    }
+
+    /// Runner of the queries of projects.
+    ///
+    /// # Errors
+    ///
+    /// 503 if there is none.
+    pub(crate) fn project_queries(&self) -> Result<&dyn ProjectQueries, ApiError> {
+        let queries = self.services.project_queries.as_deref();
+        queries.ok_or_else(ApiError::unavailable)
     }
 
     /// Organizations in the catalog of the request.

@@ -19,7 +19,9 @@
 //! | `key_cache` | ingestion's cache of project keys in the same process |
 //! | [`mail`] | invitations and notices through SMTP |
 //! | [`plugin_catalogue`] | plugins that can be installed |
+//! | [`project_queries`], `query_slots` | queries of projects in ClickHouse; how many run at a time |
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
+//! | `stopping` | the server's stop, and clients that stall in a request meanwhile |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
 //! | `schema`, `control_characters` | schemas of bodies, and what texts in them may hold |
 //! | `level_number` | levels by their numbers |
@@ -54,7 +56,9 @@ mod openapi;
 mod operation;
 mod page;
 pub mod plugin_catalogue;
+pub mod project_queries;
 pub mod proxy_check;
+mod query_slots;
 mod request;
 mod response;
 mod router;
@@ -63,6 +67,7 @@ mod schema;
 mod server;
 mod services;
 mod signup_page;
+mod stopping;
 
 pub use app::TableError;
 pub use export_notices::ExportNotices;

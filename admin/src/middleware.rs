@@ -8,7 +8,8 @@
 //! Key, scope and level are checked again after every wait, for the body or for another change of
 //! the same resource, so that a key that was revoked meanwhile does not write.
 //!
-//! Reads are cancelled when the client disconnects. Changes are not: from the idempotency key on
+//! Reads, also those by `POST` whose response is streamed, are cancelled when the client
+//! disconnects. Changes are not: from the idempotency key on
 //! they run as a task of their own, so that a change that has begun is finished and its response
 //! is kept.
 
@@ -25,6 +26,7 @@ use crate::request::request_id;
 use crate::request::throttle::RateLimitStatus;
 use crate::response::budget::ResponseMemory;
 use crate::response::render::{self, Success};
+use crate::router::RouteMatch;
 use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use http::{HeaderMap, Method, StatusCode, Uri};
@@ -53,7 +55,7 @@ where
     let route = found.as_ref().map_or("none", |found| found.item.template);
     let span = tracing::error_span!("request", request_id, method = %head.method, route);
     let problem = render::wants_problem(&head.headers);
-    let is_read = matches!(head.method, Method::GET | Method::HEAD);
+    let is_read = is_read(&head.method, found.as_ref());
     let answered = async {
         let (mut rate_limit, mut memory) = (None, None);
         let outcome = match found {
@@ -86,7 +88,7 @@ where
             }
             None => Err(ApiError::not_found()),
         };
-        let bytes = outcome.as_ref().map_or(0, |made| made.body.len());
+        let bytes = outcome.as_ref().map_or(0, Success::memory_bytes);
         let has_memory = memory.as_mut().is_none_or(|memory| memory.resize(bytes));
         // A change that was made is answered even if the budget is used up.
         let outcome = match has_memory || !is_read {
@@ -110,6 +112,13 @@ where
             .insert(request_id::X_REQUEST_ID, value);
     }
     response
+}
+
+/// Returns true for requests that change nothing, whatever their method.
+fn is_read(method: &Method, found: Option<&RouteMatch>) -> bool {
+    let operation = found.and_then(|found| found.item.operation(method));
+    let is_stream = operation.is_some_and(|operation| operation.is_stream);
+    is_stream || matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// Runs a routed request through authorization, limits, body and handler.
@@ -158,6 +167,7 @@ where
                 body,
                 operation.bounds.body_bytes_max,
                 app.services.config.body_timeout,
+                &app.services.stopping,
             )
             .await?;
             // The key may have been revoked while the body arrived.
@@ -165,12 +175,29 @@ where
         }
         None => (context, Bytes::new()),
     };
+    if operation.is_stream {
+        return stream(&operation, context, &body).await;
+    }
     let change = change::run(app.clone(), routed, operation, context, body);
     let done = tokio::spawn(change.in_current_span()).await;
     done.unwrap_or_else(|error| {
         tracing::error!(%error, "a change did not end");
         Err(ApiError::internal())
     })
+}
+
+/// Begins a streamed response. It is a read, whatever its method.
+async fn stream(
+    operation: &Operation,
+    context: Context,
+    body: &Bytes,
+) -> Result<Success, ApiError> {
+    let sent = match &operation.body {
+        Some(schema) => body::check(&context.request.headers, body, schema)?,
+        None => serde_json::Value::Null,
+    };
+    let answer = (operation.run)(context, sent).await?;
+    Ok(Success::of(operation, answer))
 }
 
 async fn read(operation: &Operation, context: Context) -> Result<Success, ApiError> {

@@ -2,7 +2,8 @@
 //!
 //! warp's own server has no time-outs, so connections are served by hyper here, with limits on
 //! the number of connections, in all and of each address; on the time of a request's head; on
-//! how long a client may read nothing of its response, and on how slowly it may read the rest.
+//! how long a client may read nothing of its response, and on how slowly it may read the rest. A
+//! client that stalls in a request while the server stops is not waited for (`stopping`).
 //! `middleware` bounds the time until there is a response, and the memory of all responses.
 
 use crate::connections::ConnectionLimiter;
@@ -11,6 +12,7 @@ use crate::proxy_check::ProxyCheckWorker;
 use crate::request::origin::Peer;
 use crate::response::paced_body::paced;
 use crate::services::Services;
+use crate::stopping::Stopping;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -22,6 +24,7 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -64,7 +67,7 @@ async fn serve_beside(
     services: Services,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let outbox = services.outbox.clone();
+    let (outbox, stopping) = (services.outbox.clone(), services.stopping.clone());
     let connections = ConnectionLimiter::new(services.config.trusted_proxies.clone());
     let head_timeout = services.config.head_timeout;
     let write_timeout = services.config.write_timeout;
@@ -89,8 +92,10 @@ async fn serve_beside(
         };
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(write_timeout));
-        let service = service.clone();
+        let has_request = Arc::new(AtomicBool::new(false));
+        let (service, requested) = (service.clone(), Arc::clone(&has_request));
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+            requested.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(peer);
             let answering = hyper::service::Service::call(&service, request);
             async move { answering.await.map(paced) }
@@ -100,15 +105,14 @@ async fn serve_beside(
             .header_read_timeout(head_timeout)
             .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(Box::pin(stream)), service);
-        let connection = graceful.watch(connection);
+        let connection = served(graceful.watch(connection), stopping.clone(), has_request);
         // Ends with the connection, which ends with its time-outs or the drain.
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to the admin API ended early");
-            }
+            connection.await;
             drop((slot, permit));
         });
     };
+    stopping.begin();
     drop((listener, proxy_checks));
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown())
         .await
@@ -120,6 +124,22 @@ async fn serve_beside(
         outbox.drain(DRAIN_TIMEOUT).await;
     }
     ended
+}
+
+/// Waits for the end of a connection; ends it if it still has no request some time after a stop.
+async fn served(
+    connection: impl Future<Output = hyper::Result<()>>,
+    stopping: Stopping,
+    has_request: Arc<AtomicBool>,
+) {
+    tokio::select! {
+        ended = connection => if let Err(error) = ended {
+            tracing::debug!(%error, "a connection to the admin API ended early");
+        },
+        () = stopping.first_head_stalled(&has_request) => {
+            tracing::debug!("a head did not arrive while the admin API stopped");
+        }
+    }
 }
 
 /// Accepts the next connection once there is a slot for it; an error is the listener's.

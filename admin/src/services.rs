@@ -4,7 +4,10 @@ use crate::dns::Dns;
 use crate::key_cache::KeyCache;
 use crate::mail::Outbox;
 use crate::plugin_catalogue::PluginCatalogue;
+use crate::project_queries::ProjectQueries;
 use crate::proxy_check::ProbeOptions;
+use crate::query_slots::QuerySlots;
+use crate::stopping::Stopping;
 use ipnet::IpNet;
 use millrace_catalog::Catalog;
 use millrace_exports::SecretKey;
@@ -91,6 +94,12 @@ pub struct Services {
     pub source_parser: Option<Arc<dyn SourceParser>>,
     /// Key cache of ingestion in the same process, updated before a change is answered.
     pub key_cache: KeyCache,
+    /// Runs the queries of projects; `None`: there are none.
+    pub project_queries: Option<Arc<dyn ProjectQueries>>,
+    /// Slots of these queries.
+    pub(crate) query_slots: QuerySlots,
+    /// Stop of the server over these services.
+    pub(crate) stopping: Stopping,
 }
 
 impl Services {
@@ -107,6 +116,9 @@ impl Services {
             plugin_catalogue: PluginCatalogue::default(),
             source_parser: None,
             key_cache: KeyCache::default(),
+            project_queries: None,
+            query_slots: QuerySlots::default(),
+            stopping: Stopping::default(),
         }
     }
 }

@@ -2,10 +2,12 @@
 //! catalog of its own, so that nothing it does holds events up.
 
 use crate::cleanup;
-use crate::config::Config;
+use crate::clickhouse_sync;
+use crate::config::{Config, Engine};
 use crate::connect;
 use crate::nodes;
 use crate::plugin_source::SourceProcesses;
+use crate::project_queries::Queries;
 use crate::secret_key;
 use crate::thread_priority::lower_priority;
 use anyhow::{Context, anyhow};
@@ -163,10 +165,20 @@ fn serve(
             never = check_catalog(&catalog, catalog_answers) => match never {},
             never = nodes::watch(&catalog) => match never {},
             never = cleanup::run(&catalog, config.activity_log_kept, cleanup_stopped) => match never {},
+            never = users_of_server(config, &catalog) => match never {},
         }
     });
     runtime.shutdown_background();
     outcome
+}
+
+/// Makes the users of projects on an operator's server, for ever. Those of an embedded engine are
+/// made where it is supervised.
+async fn users_of_server(config: &Config, catalog: &Catalog) -> Infallible {
+    match config.engine {
+        Engine::Embedded { .. } => std::future::pending().await,
+        Engine::Server { .. } => clickhouse_sync::run(config.clone(), catalog.clone(), None).await,
+    }
 }
 
 /// Opens the catalog, as soon as that is possible; `None` if the process stops before. Other parts
@@ -214,6 +226,7 @@ pub fn outbox(config: &Config) -> Option<Outbox> {
 fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Services {
     let mut services = Services::new(catalog.with_limits(config.limits), secret_key);
     services.source_parser = Some(Arc::new(SourceProcesses::default()));
+    services.project_queries = Some(Arc::new(Queries::new(config)));
     services.config = ApiConfig {
         public_url: config.admin_public_url.clone(),
         trusted_proxies: config.trusted_proxies.clone(),

@@ -12,7 +12,7 @@ use crate::exports::Exports;
 use crate::persons::Persons;
 use anyhow::anyhow;
 use std::future::pending;
-use tokio_util::sync::DropGuard;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Parts that run in this process.
 #[derive(Debug, Default)]
@@ -81,11 +81,18 @@ impl BackgroundParts {
         error
     }
 
-    /// Stops all parts at the same time, once they have finished what is in flight.
+    /// Stops all parts at the same time, once they have finished what is in flight, or the stop is
+    /// cut short.
     ///
     /// # Errors
     /// When the API failed.
-    pub async fn stop(self) -> anyhow::Result<()> {
+    pub async fn stop(self, cut_short: &CancellationToken) -> anyhow::Result<()> {
+        // What they leave is what a crash leaves.
+        let stopped = cut_short.run_until_cancelled(self.finish()).await;
+        stopped.unwrap_or(Ok(()))
+    }
+
+    async fn finish(self) -> anyhow::Result<()> {
         let Self {
             admin,
             exports,
@@ -158,6 +165,11 @@ mod tests {
         ]
     }
 
+    /// Token of a stop that nobody cuts short.
+    fn never() -> CancellationToken {
+        CancellationToken::new()
+    }
+
     fn thread(end: Option<anyhow::Result<()>>) -> oneshot::Receiver<anyhow::Result<()>> {
         let (ending, ended) = oneshot::channel();
         if let Some(end) = end {
@@ -202,7 +214,7 @@ mod tests {
             };
             let error = background_parts.failed().await;
             assert!(format!("{error:#}").contains(reason), "{error:#}");
-            background_parts.stop().await.unwrap();
+            background_parts.stop(&never()).await.unwrap();
         }
         for (end, reason) in ends() {
             let (other, other_ended) = oneshot::channel();
@@ -214,7 +226,7 @@ mod tests {
             let error = background_parts.failed().await;
             assert!(format!("{error:#}").contains(reason), "{error:#}");
             other.send(Ok(())).unwrap();
-            background_parts.stop().await.unwrap();
+            background_parts.stop(&never()).await.unwrap();
         }
     }
 
@@ -228,11 +240,28 @@ mod tests {
             ..BackgroundParts::default()
         };
         let (began, an_hour) = (Instant::now(), Duration::from_secs(3_600));
-        let stopped = timeout(an_hour, background_parts.stop()).await;
+        let stopped = timeout(an_hour, background_parts.stop(&never())).await;
         stopped
             .expect("a part is waited for without an end")
             .unwrap();
         let longest = exports::STOP_TIMEOUT.max(persons::STOP_TIMEOUT);
         assert_eq!(began.elapsed().as_secs(), longest.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn parts_that_do_not_end_are_not_waited_for_once_the_stop_is_cut_short() {
+        let (_exports, exports_ended) = oneshot::channel();
+        let background_parts = BackgroundParts {
+            exports: Some(Exports::of_thread(exports_ended)),
+            ..BackgroundParts::default()
+        };
+        let (began, cut_short) = (Instant::now(), never());
+        let cut = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            cut_short.cancel();
+        };
+        let (stopped, ()) = tokio::join!(background_parts.stop(&cut_short), cut);
+        stopped.unwrap();
+        assert_eq!(began.elapsed().as_secs(), 1);
     }
 }

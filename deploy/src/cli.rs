@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    backup, historical_migrations, import, invites, keys, log, members, nodes, organizations,
-    purge, rejected_events, secrets,
+    backup, clickhouse_users, credentials, historical_migrations, import, invites, keys, log,
+    members, migrate, nodes, organizations, purge, query, rejected_events, secrets,
 };
 use crate::config::Settings;
 use clap::error::{ContextKind, ContextValue};
@@ -104,9 +104,19 @@ pub enum Command {
         /// Process that supervises the engine; the engine ends with it
         #[arg(long, hide = true)]
         parent: Option<u32>,
+        /// Port of loopback where the engine itself listens for that process; 0 takes a free one
+        #[arg(long, hide = true, default_value_t = 0)]
+        direct_port: u16,
     },
+    /// List the users of ClickHouse, and change their passwords
+    #[command(subcommand)]
+    ClickhouseUsers(clickhouse_users::Command),
+    /// Print the keys and addresses of the first start, or the password of a user of ClickHouse
+    Credentials(credentials::Show),
     /// Apply the schema migrations of catalog and ClickHouse
-    Migrate,
+    Migrate(migrate::Migrate),
+    /// Run SQL over the rows of a project
+    Query(query::Query),
     /// Print the settings and where each comes from
     Config,
     /// Create, list and revoke keys

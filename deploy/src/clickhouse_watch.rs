@@ -1,13 +1,18 @@
 //! Health check of ClickHouse, from the start on. While ClickHouse cannot be used, events wait in
 //! the log, which would go unnoticed for long: so the problem is reported once in the log, in the
 //! banner, by `/_health/ready?verbose` and by a metric, and withdrawn when it is solved.
+//!
+//! And an end of statements that neither their limit nor `KILL` ends: ClickHouse looks at both
+//! between two blocks only, and 32 such statements would keep all others out. The embedded engine
+//! is started again then.
 
 use crate::config::{Config, Engine};
 use crate::connect;
 use metrics::{describe_gauge, gauge};
 use millrace_clickhouse::{ClickHouse, Purpose, QueryErrorKind, Settings, Unusable};
-use millrace_embedded::Confinement;
+use millrace_embedded::{Confinement, EXPORT, PROJECT, QUERY, READER, Restarter};
 use millrace_ingest::Readiness;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -19,12 +24,27 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// Longest wait of a start for the first response of a server: one that is far away or hangs must
 /// delay nothing.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
+/// Users whose statements end after 300 s.
+const LIMITED: [&str; 3] = [READER, PROJECT, QUERY];
+/// Users whose statements take as long as their answers are read, unless they were told to end.
+const UNLIMITED: [&str; 1] = [EXPORT];
+/// Time after which a statement of these users has overstayed, in seconds.
+const OVERDUE_SECONDS: u64 = 330;
 const USABLE: &str = "millrace_clickhouse_usable";
 
 /// Starts the checks if the address of ClickHouse is known; returns the problem at the start, if it
 /// is known soon.
-pub async fn begin(config: &Config, stores_events: bool, readiness: &Readiness) -> Option<String> {
+pub async fn begin(
+    config: &Config,
+    stores_events: bool,
+    readiness: &Readiness,
+    restarter: Option<Restarter>,
+) -> Option<String> {
     let settings = connect::clickhouse_settings(config).ok()?;
+    if let Some(restarter) = restarter {
+        let clickhouse = ClickHouse::new(&settings);
+        tokio::spawn(async move { end_overdue(&clickhouse, &restarter).await });
+    }
     let purpose = match stores_events {
         true => Purpose::Events,
         false => Purpose::Persons,
@@ -143,19 +163,53 @@ async fn check(
     }
 }
 
+/// Ends statements of customers that have overstayed: those that a second look finds again, with
+/// the engine.
+async fn end_overdue(clickhouse: &ClickHouse, restarter: &Restarter) -> Infallible {
+    let mut killed = BTreeSet::new();
+    loop {
+        sleep(CHECK_INTERVAL).await;
+        let asked = clickhouse.overdue_statements(&LIMITED, &UNLIMITED, OVERDUE_SECONDS);
+        // Without an answer nothing is known, and nothing forgotten.
+        let Ok(overdue) = asked.await else {
+            continue;
+        };
+        let overdue: BTreeSet<String> = overdue.into_iter().collect();
+        let deaf: Vec<&str> = overdue.intersection(&killed).map(String::as_str).collect();
+        if deaf.is_empty() {
+            if !overdue.is_empty() {
+                let stopped =
+                    clickhouse.stop_overdue_statements(&LIMITED, &UNLIMITED, OVERDUE_SECONDS);
+                if let Err(error) = stopped.await {
+                    tracing::warn!(%error, "statements that take too long were not stopped");
+                }
+            }
+            killed = overdue;
+        } else {
+            tracing::error!(
+                query_ids = deaf.join(", "),
+                "statements of customers ignore their limit of time and KILL, so ClickHouse is started again; an id \
+                 of a query through the API has the project, as project_ID_…"
+            );
+            restarter.restart();
+            killed.clear();
+        }
+    }
+}
+
 /// Returns true if the embedded engine is merely absent: it starts or has died, which its
 /// supervisor reports.
 fn is_reported_by_supervisor(owner: Owner, problem: &Unusable) -> bool {
     let is_there = matches!(
         problem.kind,
-        QueryErrorKind::Misconfigured | QueryErrorKind::Tls(_)
+        QueryErrorKind::Misconfigured | QueryErrorKind::Cluster | QueryErrorKind::Tls(_)
     );
     owner == Owner::Us && !is_there
 }
 
 fn report(problem: &Unusable) {
     match problem.kind {
-        QueryErrorKind::Misconfigured | QueryErrorKind::Tls(_) => {
+        QueryErrorKind::Misconfigured | QueryErrorKind::Cluster | QueryErrorKind::Tls(_) => {
             tracing::error!("what needs ClickHouse waits: {problem}");
         }
         QueryErrorKind::NoConnection

@@ -65,7 +65,7 @@ pub fn with_catalog<T>(
 pub fn clickhouse_settings(config: &Config) -> anyhow::Result<Settings> {
     match configured_settings(config) {
         Some(settings) => Ok(settings),
-        None => Ok(embedded_settings(&running_credentials(config)?)),
+        None => Ok(embedded_settings(config, &running_credentials(config)?)),
     }
 }
 
@@ -74,31 +74,53 @@ pub fn clickhouse_settings(config: &Config) -> anyhow::Result<Settings> {
 pub fn configured_settings(config: &Config) -> Option<Settings> {
     let Engine::Server {
         url,
+        other_urls,
         tls,
         user,
         password,
         cluster,
+        replication,
         insert_quorum,
     } = &config.engine
     else {
         return None;
     };
     Some(Settings {
+        other_urls: other_urls.clone(),
         tls: tls.clone(),
         cluster: cluster.clone(),
+        replication: *replication,
         insert_quorum: *insert_quorum,
         ..Settings::new(url, user, password)
     })
 }
 
-/// Settings of the embedded engine, from `credentials.json`.
+/// Settings of the embedded engine, from `credentials.json`. The process that supervises the engine
+/// connects to it directly.
 #[must_use]
-pub fn embedded_settings(credentials: &Credentials) -> Settings {
+pub fn embedded_settings(config: &Config, credentials: &Credentials) -> Settings {
+    let direct = match &config.engine {
+        Engine::Embedded { direct, .. } => direct.get(),
+        Engine::Server { .. } => None,
+    };
+    let direct = direct.map(|address| format!("http://{address}"));
     Settings::new(
-        &credentials.clickhouse_url,
+        direct.as_deref().unwrap_or(&credentials.clickhouse_url),
         &credentials.clickhouse_user,
         &credentials.clickhouse_password,
     )
+}
+
+/// Address of ClickHouse for clients. The program itself connects to the embedded engine directly,
+/// and clients to the gate before it.
+///
+/// # Errors
+/// As [`clickhouse_settings`].
+pub fn clients_url(config: &Config) -> anyhow::Result<String> {
+    Ok(match configured_settings(config) {
+        Some(settings) => settings.url,
+        None => running_credentials(config)?.clickhouse_url,
+    })
 }
 
 /// Client for the ClickHouse to use.

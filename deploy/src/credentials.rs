@@ -6,6 +6,7 @@
 
 use crate::data_dir;
 use anyhow::Context;
+use millrace_embedded::READER;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::ErrorKind;
@@ -23,10 +24,14 @@ pub struct Credentials {
     pub health_url: String,
     /// URL of ClickHouse's HTTP interface.
     pub clickhouse_url: String,
-    /// User to query as.
+    /// User of ClickHouse that the server itself is.
     pub clickhouse_user: String,
     /// Password of that user.
     pub clickhouse_password: String,
+    /// Password of the user `reader`, who reads the rows of all projects; empty when there is none.
+    pub clickhouse_reader_password: String,
+    /// Password of the user `admin`, for operators; empty when there is none.
+    pub clickhouse_admin_password: String,
     /// Id of the first organization.
     pub organization_id: String,
     /// Id of the first project.
@@ -120,6 +125,15 @@ pub struct Banner<'a> {
 }
 
 impl Banner<'_> {
+    /// User of ClickHouse to query as.
+    fn user(&self) -> &str {
+        if self.is_embedded && !self.credentials.clickhouse_reader_password.is_empty() {
+            READER
+        } else {
+            &self.credentials.clickhouse_user
+        }
+    }
+
     /// Describes the password of ClickHouse's user.
     fn password(&self) -> String {
         if self.is_embedded {
@@ -169,7 +183,7 @@ impl fmt::Display for Banner<'_> {
                 format!(
                     "{} (user {}, {})",
                     c.clickhouse_url,
-                    c.clickhouse_user,
+                    self.user(),
                     self.password()
                 ),
                 !c.clickhouse_url.is_empty(),
@@ -260,16 +274,18 @@ mod tests {
     #[test]
     fn the_banner_names_the_place_of_the_password_and_the_api_docs() {
         let table = [
-            (true, "made", "password in data/credentials.json"),
-            (false, "given", "password as set in clickhouse_password"),
-            (false, "", "no password"),
+            (true, "", "me, password in data/credentials.json"),
+            (true, "made", "reader, password in data/credentials.json"),
+            (false, "", "me, password as set in clickhouse_password"),
+            (false, "made", "me, password as set in clickhouse_password"),
         ];
-        for (is_embedded, password, expected) in table {
+        for (is_embedded, reader, expected) in table {
             let credentials = Credentials {
                 admin_url: "http://127.0.0.1:8010".to_owned(),
                 clickhouse_url: "http://db:8123".to_owned(),
                 clickhouse_user: "me".to_owned(),
-                clickhouse_password: password.to_owned(),
+                clickhouse_password: "given".to_owned(),
+                clickhouse_reader_password: reader.to_owned(),
                 ..Credentials::default()
             };
             let banner = Banner {
@@ -279,7 +295,7 @@ mod tests {
                 is_embedded,
                 clickhouse_problem: None,
             };
-            let expected = format!("http://db:8123 (user me, {expected})");
+            let expected = format!("http://db:8123 (user {expected})");
             assert_eq!(line_of(&banner, "ClickHouse"), expected);
             let docs = "http://127.0.0.1:8010/api/docs/";
             assert_eq!(line_of(&banner, "Admin API"), docs);

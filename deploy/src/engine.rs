@@ -1,22 +1,17 @@
-//! Embedded ClickHouse: the supervised child process, and the child's own main function.
+//! Embedded ClickHouse: the supervised child process.
 
-use crate::backup_dir;
-use crate::config::{Config, Engine};
+use crate::clickhouse_users;
+use crate::config::{Config, Engine, is_long_password};
 use crate::credentials::Credentials;
-use crate::output;
-use crate::signals;
-use crate::thread_priority::lower_priority;
 use anyhow::{Context, bail};
 use metrics::{counter, describe_counter};
 use millrace_embedded::{
-    EXIT_PERMANENT_FAILURE, EngineError, EngineOptions, LibraryError, State, Status, Supervisor,
+    EXIT_PERMANENT_FAILURE, EngineError, LibraryError, ReservedAddress, State, Status, Supervisor,
     SupervisorOptions,
 };
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::mpsc::{self, SyncSender};
-use std::thread;
 use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -26,6 +21,10 @@ const PORT_TIMEOUT: Duration = Duration::from_secs(30);
 const RESTARTS: &str = "millrace_engine_restarts_total";
 /// Variable that carries the password to the child: a command line can be read by everybody.
 const PASSWORD_VARIABLE: &str = "MILLRACE_CLICKHOUSE_PASSWORD";
+/// Variable with the kind of terminal, which the engine's own session has.
+const TERMINAL_VARIABLE: &str = "TERM";
+/// Kind without any control sequences.
+const TERMINAL: &str = "dumb";
 /// Variables of this process that the child inherits.
 const KEPT_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
 
@@ -38,7 +37,15 @@ pub async fn start(
     config: &Config,
     credentials: &mut Credentials,
 ) -> anyhow::Result<Option<Supervisor>> {
-    let (listen, library, user) = match &config.engine {
+    if let Engine::Embedded { shards, .. } = &config.engine
+        && !shards.is_empty()
+    {
+        bail!(
+            "clickhouse_shards is for `millrace clickhouse` by itself; run each shard so, and give \
+             the nodes clickhouse_url, clickhouse_cluster and clickhouse_replication"
+        );
+    }
+    let (listen, library, user, direct) = match &config.engine {
         Engine::Server {
             url,
             user,
@@ -54,21 +61,26 @@ pub async fn start(
             listen,
             library,
             user,
+            direct,
             ..
-        } => (*listen, library, user),
+        } => (*listen, library, user, direct),
     };
     let library = millrace_embedded::find_library(library.as_deref())?;
     // The child would report it too, but only in the log and repeatedly.
     TcpListener::bind(listen).with_context(|| {
         format!("cannot listen on {listen}; give the embedded ClickHouse another address with --clickhouse-addr")
     })?;
-    ensure_password(config, credentials)?;
+    ensure_password(config, credentials);
     credentials.clickhouse_user.clone_from(user);
+    clickhouse_users::ensure(config, credentials)?;
+    let held = ReservedAddress::of_loopback(0).context("cannot take a port for ClickHouse")?;
+    direct.set(held.address());
     let process = EngineProcess {
         executable: std::env::current_exe().context("cannot find the program's own file")?,
         config: config.clone(),
         library,
         password: credentials.clickhouse_password.clone(),
+        direct: held,
     };
     let supervisor = Supervisor::start(SupervisorOptions::default(), move |chosen| {
         process.command(chosen.unwrap_or(listen))
@@ -90,6 +102,8 @@ struct EngineProcess {
     config: Config,
     library: PathBuf,
     password: String,
+    /// Address of the engine behind its gate, held over its restarts.
+    direct: ReservedAddress,
 }
 
 impl EngineProcess {
@@ -99,6 +113,7 @@ impl EngineProcess {
     fn command(&self, listen: SocketAddr) -> Command {
         let mut command = Command::new(&self.executable);
         command.env_clear().env(PASSWORD_VARIABLE, &self.password);
+        command.env(TERMINAL_VARIABLE, TERMINAL);
         let kept = KEPT_VARIABLES.map(|name| (name, std::env::var_os(name)));
         for (name, value) in kept
             .into_iter()
@@ -108,7 +123,8 @@ impl EngineProcess {
         }
         command
             .arg("clickhouse")
-            .args(["--parent", &std::process::id().to_string()]);
+            .args(["--parent", &std::process::id().to_string()])
+            .args(["--direct-port", &self.direct.address().port().to_string()]);
         command.args([
             "--config",
             "/dev/null",
@@ -119,6 +135,8 @@ impl EngineProcess {
         command.arg("--libchdb").arg(&self.library);
         command.args(["--clickhouse-addr", &listen.to_string()]);
         if let Engine::Embedded {
+            native_port,
+            networks,
             memory_bytes_max,
             user,
             backup_dir,
@@ -126,6 +144,12 @@ impl EngineProcess {
             ..
         } = &self.config.engine
         {
+            if let Some(port) = native_port {
+                command.args(["--clickhouse-native-port", &port.to_string()]);
+            }
+            for network in networks {
+                command.args(["--clickhouse-networks", &network.to_string()]);
+            }
             command.args(["--clickhouse-memory", &memory_bytes_max.to_string()]);
             command.args(["--clickhouse-user", user]);
             command.arg("--clickhouse-backup-dir").arg(backup_dir);
@@ -201,107 +225,16 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Sets the password: the configured one, else the one of earlier starts, else a new one.
-fn ensure_password(config: &Config, credentials: &mut Credentials) -> anyhow::Result<()> {
+/// Sets the password: the configured one, else the one of earlier starts, else a new one. One that
+/// was chosen before it had to be long is replaced.
+pub fn ensure_password(config: &Config, credentials: &mut Credentials) {
     if let Engine::Embedded {
         password: Some(password),
         ..
     } = &config.engine
     {
         credentials.clickhouse_password.clone_from(password);
-    } else if credentials.clickhouse_password.is_empty() {
+    } else if !is_long_password(&credentials.clickhouse_password) {
         credentials.clickhouse_password = Uuid::new_v4().simple().to_string();
-    }
-    Ok(())
-}
-
-/// Runs `millrace clickhouse`, the engine itself. `parent` is the process that supervises it, if
-/// any.
-///
-/// # Errors
-/// When a server is configured instead, or the engine cannot start.
-pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
-    let Engine::Embedded {
-        listen,
-        library,
-        memory_bytes_max,
-        user,
-        backup_dir,
-        sources,
-        ..
-    } = &config.engine
-    else {
-        bail!("clickhouse_url names a server, so there is no embedded ClickHouse to run; unset it");
-    };
-    if let Some(parent) = parent {
-        millrace_embedded::end_with_parent(parent)?;
-        // Threads that are started from here inherit the priority.
-        lower_priority();
-    }
-    let path = config.credentials_path();
-    let mut credentials = Credentials::load(&path)?.unwrap_or_default();
-    ensure_password(config, &mut credentials)?;
-    backup_dir::clear_unused(backup_dir);
-    let options = EngineOptions {
-        library: millrace_embedded::find_library(library.as_deref())?,
-        data_dir: config.data_dir.join("clickhouse"),
-        listen: *listen,
-        user: user.clone(),
-        password: credentials.clickhouse_password.clone(),
-        memory_bytes_max: *memory_bytes_max,
-        backup_dir: backup_dir.clone(),
-        sources: sources.clone(),
-    };
-    let announce = match parent {
-        Some(_) => AddressReceiver::ToParent,
-        None => AddressReceiver::of_file(path, credentials, user.clone())?,
-    };
-    // A terminal's Ctrl-C reaches the whole group; a supervised engine waits for its parent's
-    // SIGTERM.
-    let shutdown = async move {
-        if parent.is_some() {
-            signals::terminate_only().await;
-        } else {
-            signals::StopSignal::listen().received().await;
-        }
-    };
-    let announce = move |address| announce.announce(address);
-    Ok(millrace_embedded::run(options, announce, shutdown)?)
-}
-
-/// Receiver of the engine's address.
-enum AddressReceiver {
-    ToParent,
-    /// Thread that was started before the process was confined to its folders, and ends when it has
-    /// written `credentials.json`.
-    ToFile(SyncSender<SocketAddr>),
-}
-
-impl AddressReceiver {
-    fn of_file(path: PathBuf, mut credentials: Credentials, user: String) -> anyhow::Result<Self> {
-        let (sender, receiver) = mpsc::sync_channel::<SocketAddr>(1);
-        let write = move || {
-            let Ok(address) = receiver.recv() else { return };
-            credentials.clickhouse_url = format!("http://{address}");
-            credentials.clickhouse_user.clone_from(&user);
-            match credentials.store(&path) {
-                Ok(()) => output::print(&format!(
-                    "ClickHouse answers at http://{address}, user {user}, password in {}",
-                    path.display()
-                )),
-                Err(error) => tracing::error!("{error:#}"),
-            }
-        };
-        let thread = thread::Builder::new().name("announcer".to_owned());
-        thread.spawn(write).context("cannot start a thread")?;
-        Ok(Self::ToFile(sender))
-    }
-
-    fn announce(self, address: SocketAddr) {
-        match self {
-            Self::ToParent => millrace_embedded::announce(address),
-            // The thread ends only after it has received the address.
-            Self::ToFile(sender) => drop(sender.send(address)),
-        }
     }
 }

@@ -3,18 +3,20 @@
 
 use crate::admin;
 use crate::config::Config;
+use crate::project_access::ProjectAccess;
 use crate::thread_priority::lower_priority;
 use crate::{connect, secret_key};
 use anyhow::{Context, anyhow};
+use async_trait::async_trait;
 use millrace_admin::ExportNotices;
-use millrace_clickhouse::{ClickHouse, Settings};
+use millrace_clickhouse::{ClickHouse, ProjectLogin, QueryError, Settings};
 use millrace_exports::SecretKey;
 use millrace_exports::destination::Destinations;
-use millrace_exports::engine::{Engine, EngineOptions, TAKE_BACK_TIMEOUT};
+use millrace_exports::engine::{Engine, EngineOptions, ProjectLogins, TAKE_BACK_TIMEOUT};
 use millrace_rows::RareLog;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{OnceCell, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -40,7 +42,7 @@ impl Exports {
     /// When the key of secrets cannot be read, or the system cannot start another thread.
     pub fn start(config: &Config, settings: &Settings) -> anyhow::Result<Self> {
         let secret_key = secret_key::find(config)?;
-        let clickhouse = ClickHouse::new(settings);
+        let (clickhouse, settings) = (ClickHouse::new(settings), settings.clone());
         let (stop, config) = (CancellationToken::new(), config.clone());
         let (end, ended) = oneshot::channel();
         let stopped = stop.clone();
@@ -49,7 +51,7 @@ impl Exports {
             .spawn(move || {
                 // Threads that are started from here inherit the priority.
                 lower_priority();
-                let outcome = serve(&config, &secret_key, &clickhouse, &stopped);
+                let outcome = serve(&config, &secret_key, (&clickhouse, &settings), &stopped);
                 // Nobody waits for the outcome if the process ends otherwise.
                 let _ = end.send(outcome);
             })?;
@@ -84,7 +86,7 @@ impl Exports {
 fn serve(
     config: &Config,
     secret_key: &SecretKey,
-    clickhouse: &ClickHouse,
+    clickhouse: (&ClickHouse, &Settings),
     stopped: &CancellationToken,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -121,7 +123,7 @@ fn serve(
 async fn engine(
     config: &Config,
     secret_key: &SecretKey,
-    clickhouse: &ClickHouse,
+    (clickhouse, settings): (&ClickHouse, &Settings),
 ) -> anyhow::Result<Engine> {
     let catalog = connect::catalog(config).await?;
     let destinations = Destinations::new(
@@ -141,13 +143,30 @@ async fn engine(
     };
     let open = Arc::new(move |export: &_| destinations.open(export));
     let notices = Arc::new(notices);
-    Ok(Engine::new(
-        catalog,
-        clickhouse.clone(),
-        open,
-        notices,
-        options,
-    ))
+    let engine = Engine::new(catalog, clickhouse.clone(), open, notices, options);
+    let logins = Arc::new(Logins {
+        config: config.clone(),
+        settings: settings.clone(),
+        access: OnceCell::new(),
+    });
+    Ok(engine.with_logins(logins))
+}
+
+/// Logins of projects in the ClickHouse of these settings.
+#[derive(Debug)]
+struct Logins {
+    config: Config,
+    settings: Settings,
+    access: OnceCell<ProjectAccess>,
+}
+
+#[async_trait]
+impl ProjectLogins for Logins {
+    async fn login(&self, project_id: i64) -> Result<Option<ProjectLogin>, QueryError> {
+        let connect = || ProjectAccess::connect(&self.config, self.settings.clone());
+        let access = self.access.get_or_try_init(connect).await?;
+        access.export_login(project_id).await
+    }
 }
 
 #[cfg(test)]

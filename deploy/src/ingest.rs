@@ -22,11 +22,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
 
 /// Time that shippers have after the grace period to store their checkpoints.
 pub const LAST_CHECKPOINT_TIME: Duration = Duration::from_secs(1);
 /// Shortest time that the node has to deregister, also when the grace period is over.
 pub const DEREGISTER_TIME_MIN: Duration = Duration::from_secs(1);
+/// Time that each step of a stop has for its end once the stop is cut short.
+const CUT_STEP_TIME: Duration = Duration::from_secs(1);
 /// Shortest and longest pause between two attempts to create the tables.
 const MIGRATE_PAUSE_MIN: Duration = Duration::from_millis(50);
 const MIGRATE_PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -71,7 +74,7 @@ impl AcceptingIngest {
         keys: Keys,
         catalog: &Catalog,
         readiness: &Readiness,
-        stop: &mut StopSignal,
+        stop: &StopSignal,
     ) -> anyhow::Result<Option<Self>> {
         let early = StartupListener::start(config.ingest_addr, config.workers)
             .map_err(|error| anyhow!("{error}, or give another address with --ingest-addr"))?;
@@ -138,16 +141,18 @@ impl AcceptingIngest {
         self.server.addr()
     }
 
-    /// Stops before any shipping: requests under way are answered, and the next start ships their
-    /// events.
+    /// Stops before any shipping: requests under way are answered, unless that is cut short, and
+    /// the next start ships their events.
     ///
     /// # Errors
     /// When a worker or a commit thread panicked.
-    pub async fn stop(self, grace: Duration) -> anyhow::Result<()> {
-        let served = self.server.run(std::future::ready(())).await;
+    pub async fn stop(self, grace: Duration, cut_short: &CancellationToken) -> anyhow::Result<()> {
+        let at_once = std::future::ready(());
+        let served = self.server.run(at_once, cut_short.cancelled()).await;
         finish_commits(self.running).await?;
-        self.import_quota.stop().await;
-        self.node.stop(grace.max(DEREGISTER_TIME_MIN)).await;
+        unless_cut(cut_short, self.import_quota.stop()).await;
+        let deregistered = self.node.stop(grace.max(DEREGISTER_TIME_MIN));
+        unless_cut(cut_short, deregistered).await;
         served.context("ingestion failed")
     }
 
@@ -164,7 +169,7 @@ impl AcceptingIngest {
             hold,
         } = self;
         let settings = connect::configured_settings(config)
-            .unwrap_or_else(|| connect::embedded_settings(credentials));
+            .unwrap_or_else(|| connect::embedded_settings(config, credentials));
         let clickhouse = ClickHouse::new(&settings);
         tokio::spawn(migrate(clickhouse.clone()));
         let (stop_shippers, stopped) = watch::channel(None);
@@ -217,6 +222,7 @@ impl Ingest {
         self,
         config: &Config,
         stop: impl Future<Output = ()>,
+        cut_short: &CancellationToken,
     ) -> anyhow::Result<()> {
         let grace = Duration::from_secs(config.grace_seconds);
         let drain = Duration::from_secs(config.drain_seconds);
@@ -232,12 +238,13 @@ impl Ingest {
         } = self;
         let failed = pipeline.clone();
         let (asked, mut stopping) = oneshot::channel();
-        let serving = server.run(async move {
+        let stop = async move {
             stop.await;
             tracing::info!("stopping: finishing what is in flight");
             // The receiver below lives as long.
             let _ = asked.send(Instant::now());
-        });
+        };
+        let serving = server.run(stop, cut_short.cancelled());
         let served = tokio::select! {
             served = serving => served,
             reason = failed.failed() => return Err(anyhow!("{reason}; start again to recover what is on disk")),
@@ -253,25 +260,27 @@ impl Ingest {
             }
         };
         finish_commits(running).await?;
-        import_quota.stop().await;
+        unless_cut(cut_short, import_quota.stop()).await;
         // Connections and shipping share the grace period.
         let passed = stopping.try_recv().map_or(Duration::ZERO, |at: Instant| {
             at.elapsed().saturating_sub(drain)
         });
-        let left = grace.saturating_sub(passed);
+        let left = match cut_short.is_cancelled() {
+            true => Duration::ZERO,
+            false => grace.saturating_sub(passed),
+        };
         let end = Instant::now() + left;
         stop_shippers.send_replace(Some(left));
         let shipped = async { while shippers.join_next().await.is_some() {} };
-        if tokio::time::timeout(left + LAST_CHECKPOINT_TIME, shipped)
-            .await
-            .is_err()
-        {
+        let shipped = tokio::time::timeout(left + LAST_CHECKPOINT_TIME, shipped);
+        if !matches!(unless_cut(cut_short, shipped).await, Some(Ok(()))) {
             tracing::warn!(
                 "not everything was shipped in time; the rest ships after the next start"
             );
         }
         let left = end.saturating_duration_since(Instant::now());
-        node.stop(left.max(DEREGISTER_TIME_MIN)).await;
+        let deregistered = node.stop(left.max(DEREGISTER_TIME_MIN));
+        unless_cut(cut_short, deregistered).await;
         served.context("ingestion failed")
     }
 }
@@ -284,6 +293,19 @@ fn server_config(config: &Config) -> ServerConfig {
         grace: Duration::from_secs(config.grace_seconds),
         on_offload_thread: lower_priority,
         ..ServerConfig::on(config.ingest_addr)
+    }
+}
+
+/// Waits for a step of a stop; `None` if it has not ended soon after the stop was cut short. Then
+/// it is left as a crash leaves it.
+async fn unless_cut<T>(cut_short: &CancellationToken, step: impl Future<Output = T>) -> Option<T> {
+    let cut = async {
+        cut_short.cancelled().await;
+        tokio::time::sleep(CUT_STEP_TIME).await;
+    };
+    tokio::select! {
+        done = step => Some(done),
+        () = cut => None,
     }
 }
 

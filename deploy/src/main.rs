@@ -2,10 +2,13 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `cli`, `config` | command line and settings |
+//! | `cli`, `numbers`, `config` | command line and settings |
 //! | `serve` | the long-running modes: serve, ingest, admin |
 //! | `ingest_logs` | opening of the logs |
 //! | `ingest`, `admin`, `engine` | parts of a mode: ingestion, organization API, embedded ClickHouse |
+//! | `engine_process`, `clickhouse_users` | the embedded ClickHouse's own process, and its users |
+//! | `clickhouse_sync` | users of projects in ClickHouse, as the catalog has them |
+//! | `project_access`, `project_queries` | logins for the rows of projects; their queries |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
 //! | `node_registration`, `starts_file` | registration of a node, which detects copies of its data folder |
@@ -35,6 +38,8 @@ mod bootstrap;
 mod capacity;
 mod cleanup;
 mod cli;
+mod clickhouse_sync;
+mod clickhouse_users;
 mod clickhouse_watch;
 mod commands;
 mod config;
@@ -42,17 +47,21 @@ mod connect;
 mod credentials;
 mod data_dir;
 mod engine;
+mod engine_process;
 mod exports;
 mod ingest;
 mod ingest_logs;
 mod logging;
 mod node_registration;
 mod nodes;
+mod numbers;
 mod output;
 mod persons;
 mod plugin_source;
 mod poll_timeout;
 mod preflight;
+mod project_access;
+mod project_queries;
 #[cfg(test)]
 mod reference;
 mod restore_mark;
@@ -100,7 +109,7 @@ fn main() -> ExitCode {
     if let Some(point) = cli.panic_point {
         point.arm();
     }
-    let supervised = matches!(cli.command, Some(Command::Clickhouse { parent: Some(_) }));
+    let supervised = is_supervised_engine(cli.command.as_ref());
     let settings = &cli.settings;
     let started = logging::start(
         settings.logging.log_format,
@@ -115,6 +124,9 @@ fn main() -> ExitCode {
     match run(&cli, &config, &layers) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if supervised => fail(engine::exit_code(&error), &format!("{error:#}")),
+        Err(error) if error.is::<preflight::SameAddress>() => {
+            fail(EXIT_USAGE, &format!("{error:#}"))
+        }
         Err(error) => fail(1, &format!("{error:#}")),
     }
 }
@@ -129,8 +141,14 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         None | Some(Command::Serve) => serve::run(config, serve::Parts::ALL),
         Some(Command::Ingest) => serve::run(config, serve::Parts::INGEST),
         Some(Command::Admin) => serve::run(config, serve::Parts::ADMIN),
-        Some(Command::Clickhouse { parent }) => engine::run(config, *parent),
-        Some(Command::Migrate) => commands::migrate(config),
+        Some(Command::Clickhouse {
+            parent,
+            direct_port,
+        }) => engine_process::run(config, *parent, *direct_port),
+        Some(Command::ClickhouseUsers(command)) => commands::clickhouse_users::run(config, command),
+        Some(Command::Credentials(command)) => commands::credentials::run(config, command),
+        Some(Command::Migrate(migrate)) => commands::migrate::run(config, migrate),
+        Some(Command::Query(query)) => commands::query::run(config, query),
         Some(Command::Config) => {
             print(&config::show(&cli::command(), layers, config));
             Ok(())
@@ -156,12 +174,20 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
 /// Returns false for commands that may see a folder of a restore that was cut off. All others could
 /// take the addresses of the old server from its `credentials.json`.
 fn needs_whole_folder(command: Option<&Command>) -> bool {
-    let may_see = matches!(
+    // A restore has an engine of its own, and says itself what it needs.
+    let may_see = matches!(command, Some(Command::Config | Command::Restore(_)));
+    !may_see && !is_supervised_engine(command)
+}
+
+/// Returns true for the engine's process that another one supervises.
+fn is_supervised_engine(command: Option<&Command>) -> bool {
+    matches!(
         command,
-        // A restore has an engine of its own, and says itself what it needs.
-        Some(Command::Config | Command::Restore(_) | Command::Clickhouse { parent: Some(_) })
-    );
-    !may_see
+        Some(Command::Clickhouse {
+            parent: Some(_),
+            ..
+        })
+    )
 }
 
 /// Prints an error of the command line, or the help or version that was asked for.

@@ -54,7 +54,7 @@ pub async fn register(
     catalog: &Catalog,
     data_dir: &Path,
     name: &str,
-    stop: &mut StopSignal,
+    stop: &StopSignal,
 ) -> anyhow::Result<Option<(Node, BacklogHold)>> {
     let found = StartsFile::load(data_dir, name)?;
     let mut registration = Registration {

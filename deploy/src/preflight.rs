@@ -5,11 +5,22 @@ use crate::secret_key;
 use crate::serve::Parts;
 use anyhow::{Context, anyhow, bail};
 use std::net::{SocketAddr, TcpListener};
+use thiserror::Error;
+
+/// Two settings with one address: an error of the settings, whatever runs on this machine.
+#[derive(Debug, Error)]
+#[error("{other_flag} is {other} and {flag} is {address}: give one of them another address")]
+pub struct SameAddress {
+    address: SocketAddr,
+    flag: &'static str,
+    other: SocketAddr,
+    other_flag: &'static str,
+}
 
 /// Checks addresses, the engine's library, folders and the key of secrets. Creates nothing.
 ///
 /// # Errors
-/// A sentence that names the setting.
+/// A sentence that names the setting; [`SameAddress`] if two settings exclude each other.
 pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
     if config.log_dir.exists() && !config.log_dir.is_dir() {
         bail!(
@@ -23,13 +34,7 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
     }
     if parts.ingest {
         addresses.push((config.ingest_addr, "--ingest-addr"));
-        if let Engine::Embedded {
-            listen, library, ..
-        } = &config.engine
-        {
-            millrace_embedded::find_library(library.as_deref())?;
-            addresses.push((*listen, "--clickhouse-addr"));
-        }
+        addresses.extend(engine_addresses(config)?);
     }
     check_free(&addresses)?;
     if parts.admin {
@@ -51,14 +56,27 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
 /// # Errors
 /// A sentence that names the setting.
 pub fn check_engine(config: &Config) -> anyhow::Result<()> {
-    if let Engine::Embedded {
-        listen, library, ..
+    check_free(&engine_addresses(config)?)
+}
+
+/// Addresses of the embedded engine, whose library must be there; none with a server.
+fn engine_addresses(config: &Config) -> anyhow::Result<Vec<(SocketAddr, &'static str)>> {
+    let Engine::Embedded {
+        listen,
+        native_port,
+        library,
+        ..
     } = &config.engine
-    {
-        millrace_embedded::find_library(library.as_deref())?;
-        check_free(&[(*listen, "--clickhouse-addr")])?;
-    }
-    Ok(())
+    else {
+        return Ok(Vec::new());
+    };
+    millrace_embedded::find_library(library.as_deref())?;
+    let native = native_port.map(|port| SocketAddr::new(listen.ip(), port));
+    let native = native.map(|address| (address, "--clickhouse-native-port"));
+    Ok([Some((*listen, "--clickhouse-addr")), native]
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 /// Creates `export_root` if it is configured. The caller holds the lock of the data folder.
@@ -79,15 +97,18 @@ pub fn make_export_root(config: &Config, parts: Parts) -> anyhow::Result<()> {
 }
 
 /// Checks that all addresses are free and different: listens on all of them together for a moment.
-fn check_free(addresses: &[(SocketAddr, &str)]) -> anyhow::Result<()> {
-    let mut taken: Vec<(TcpListener, SocketAddr, &str)> = Vec::new();
+fn check_free(addresses: &[(SocketAddr, &'static str)]) -> anyhow::Result<()> {
+    let mut taken: Vec<(TcpListener, SocketAddr, &'static str)> = Vec::new();
     for (address, flag) in addresses {
         let listener = TcpListener::bind(address).map_err(|error| {
             let mut ours = taken.iter();
             match ours.find(|(_, other, _)| overlap(*other, *address)) {
-                Some((_, other, other_flag)) => anyhow!(
-                    "{other_flag} is {other} and {flag} is {address}: give one of them another address"
-                ),
+                Some((_, other, other_flag)) => anyhow::Error::new(SameAddress {
+                    address: *address,
+                    flag,
+                    other: *other,
+                    other_flag,
+                }),
                 None => anyhow!(error).context(cannot_listen(*address, flag)),
             }
         })?;
@@ -97,13 +118,40 @@ fn check_free(addresses: &[(SocketAddr, &str)]) -> anyhow::Result<()> {
 }
 
 /// Returns true if two addresses cannot be listened on together; one of them may be all addresses
-/// of the machine. Port 0 is always a free one.
+/// of the machine, or an IPv4 address in the notation of IPv6. Port 0 is always a free one.
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() != 0 && one.port() == other.port() && (is_any || one.ip() == other.ip())
+    let [one_ip, other_ip] = [one, other].map(|address| address.ip().to_canonical());
+    let is_any = one_ip.is_unspecified() || other_ip.is_unspecified();
+    one.port() != 0 && one.port() == other.port() && (is_any || one_ip == other_ip)
 }
 
 /// Error message for an address that is in use.
 pub fn cannot_listen(address: SocketAddr, flag: &str) -> String {
     format!("cannot listen on {address}; give another address with {flag}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_overlap_in_either_notation() {
+        let table = [
+            ("127.0.0.1:8000", "127.0.0.1:8000", true),
+            ("127.0.0.1:8000", "127.0.0.1:8001", false),
+            ("127.0.0.1:8000", "127.0.0.2:8000", false),
+            ("127.0.0.1:0", "127.0.0.1:0", false),
+            ("127.0.0.1:8000", "0.0.0.0:8000", true),
+            ("127.0.0.1:8000", "[::]:8000", true),
+            ("127.0.0.1:8000", "[::ffff:127.0.0.1]:8000", true),
+            ("127.0.0.1:8000", "[::ffff:127.0.0.2]:8000", false),
+            ("127.0.0.1:8000", "[::ffff:0.0.0.0]:8000", true),
+            ("127.0.0.1:8000", "[::1]:8000", false),
+        ];
+        for (one, other, expected) in table {
+            let [first, second] = [one, other].map(|text| text.parse().unwrap());
+            assert_eq!(overlap(first, second), expected, "{one} {other}");
+            assert_eq!(overlap(second, first), expected, "{other} {one}");
+        }
+    }
 }

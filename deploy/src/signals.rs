@@ -1,29 +1,74 @@
 //! Signals that stop the process.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// Listener for SIGTERM and Ctrl-C, which end the process at once before it exists.
+#[derive(Clone, Debug)]
 pub struct StopSignal {
-    terminate: Option<Signal>,
-    interrupt: Option<Signal>,
+    /// Cancelled by the first signal.
+    asked: CancellationToken,
+    /// Cancelled by the second one.
+    asked_again: CancellationToken,
 }
 
 impl StopSignal {
     /// Starts to listen; needs a tokio runtime.
     pub fn listen() -> Self {
+        let stop = Self {
+            asked: CancellationToken::new(),
+            asked_again: CancellationToken::new(),
+        };
+        // Listened to here: the task may begin after the first signal.
+        tokio::spawn(stop.clone().follow(Signals::listen()));
+        stop
+    }
+
+    /// Waits until one of the signals has come.
+    pub async fn received(&self) {
+        self.asked.cancelled().await;
+    }
+
+    /// Token that is cancelled by a second signal: the stop waits no longer for what the next start
+    /// can do as well.
+    pub fn cut_short(&self) -> &CancellationToken {
+        &self.asked_again
+    }
+
+    async fn follow(self, mut signals: Signals) {
+        signals.next().await;
+        self.asked.cancel();
+        signals.next().await;
+        tracing::warn!("asked to stop a second time: what is in flight is cut off");
+        self.asked_again.cancel();
+    }
+}
+
+/// SIGTERM and Ctrl-C.
+struct Signals {
+    terminate: Option<Signal>,
+    interrupt: Option<Signal>,
+}
+
+impl Signals {
+    fn listen() -> Self {
         Self {
             terminate: listen(SignalKind::terminate()),
             interrupt: listen(SignalKind::interrupt()),
         }
     }
 
-    /// Waits until one of the signals has come.
-    pub async fn received(&mut self) {
+    async fn next(&mut self) {
         tokio::select! {
             () = receive(&mut self.terminate) => {}
             () = receive(&mut self.interrupt) => {}
         }
     }
+}
+
+/// Waits for SIGTERM or Ctrl-C.
+pub async fn terminate_or_interrupt() {
+    Signals::listen().next().await;
 }
 
 /// Waits for SIGTERM; ignores Ctrl-C.

@@ -74,7 +74,9 @@ pub use plugins::{
     PluginFamily, PluginFields, PluginFiles, PluginRelease, PluginUse, PluginView, PluginWriter,
     Plugins, SourceParseError, SourceParser, source_bytes,
 };
-pub use projects::{NewProject, ProjectChange, ProjectKeyChanges, Projects};
+pub use projects::{
+    ClickHouseUsers, NewClickHouseLogin, NewProject, ProjectChange, ProjectKeyChanges, Projects,
+};
 pub use proxy_records::{ProxyRecordView, ProxyRecords};
 pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};
 pub use users::{NewUser, Users};

@@ -43,6 +43,6 @@ pub use failure::Failure;
 pub use state::{
     AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, GrowthKind, GrowthLimits,
     LimitedProject, PersonBacklog, PersonProgress, PersonStore, PersonUpdate, RefusedMerge,
-    UpdatePosition, UpdateStats,
+    TooLargeUpdate, UpdatePosition, UpdateStats,
 };
 pub use worker::{LeaseRenewerFailed, RoundOutcome, Worker, WorkerOptions};

@@ -1,9 +1,9 @@
 //! Metrics of persons, for Prometheus.
 
-use crate::state::{AppliedUpdates, GrowthKind};
+use crate::state::{AppliedUpdates, GrowthKind, LimitedProject, TooLargeUpdate};
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use millrace_catalog::UtcTime;
-use millrace_rows::{Clock as _, SystemClock};
+use millrace_rows::{Clock as _, PERSON_PROPERTIES_BYTES_MAX, SystemClock};
 
 /// True (1) while this process holds the lease.
 const LEADER: &str = "millrace_person_leader";
@@ -82,29 +82,12 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
         counter!(LEFT_OUT, "reason" => "too_many_new_bytes").increment(stats.over_byte_limit);
     }
     // Logged once for each project and hour: the counter has the rest.
-    for limited in &applied.limited {
-        let (project_id, hour) = (limited.project_id.0, limited.hour);
-        match limited.growth {
-            GrowthKind::Ids => tracing::warn!(
-                project_id, %hour,
-                "a project has more new distinct ids than new_distinct_ids_per_hour_max; its \
-                 events are stored, but person updates of further new ids are dropped until the \
-                 next hour"
-            ),
-            GrowthKind::Bytes => tracing::warn!(
-                project_id, %hour,
-                "properties of a project's persons and groups have grown by more than \
-                 new_property_bytes_per_hour_max; its events are stored, but further properties of \
-                 persons and groups are dropped until the next hour"
-            ),
-        }
-    }
+    applied.limited.iter().for_each(warn_of_limit);
     counter!(UPDATES).increment(stats.applied);
     counter!(MERGED).increment(stats.merged);
     for (reason, count) in [
         ("no_project", stats.without_project),
         ("too_many_ids_to_merge", stats.too_many_ids),
-        ("too_large", stats.too_large),
         ("too_many_group_types", stats.types_refused),
     ] {
         if count > 0 {
@@ -116,6 +99,9 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
             );
         }
     }
+    if let Some(first) = &applied.first_too_large {
+        too_large(stats.too_large, first);
+    }
     if let Some(first) = applied.first_refused {
         let reason = "already_identified";
         counter!(LEFT_OUT, "reason" => reason).increment(stats.refused);
@@ -125,6 +111,37 @@ pub(crate) fn applied(applied: &AppliedUpdates) {
              such event has this uuid"
         );
     }
+}
+
+fn warn_of_limit(limited: &LimitedProject) {
+    let (project_id, hour) = (limited.project_id.0, limited.hour);
+    match limited.growth {
+        GrowthKind::Ids => tracing::warn!(
+            project_id, %hour,
+            "a project has more new distinct ids than new_distinct_ids_per_hour_max; its \
+             events are stored, but person updates of further new ids are dropped until the \
+             next hour"
+        ),
+        GrowthKind::Bytes => tracing::warn!(
+            project_id, %hour,
+            "properties of a project's persons and groups have grown by more than \
+             new_property_bytes_per_hour_max; its events are stored, but further properties of \
+             persons and groups are dropped until the next hour"
+        ),
+    }
+}
+
+fn too_large(count: u64, first: &TooLargeUpdate) {
+    let reason = "too_large";
+    counter!(LEFT_OUT, "reason" => reason).increment(count);
+    tracing::warn!(
+        count, reason, project_id = first.project_id.0, uuid = %first.uuid,
+        bytes = first.bytes, bytes_max = PERSON_PROPERTIES_BYTES_MAX,
+        property = first.property.as_str(), property_bytes = first.property_bytes,
+        "some person and group updates were not applied: a person or group would have had too many \
+         bytes of properties, or a group too long a name; the first such event has this uuid, and \
+         this property is its largest"
+    );
 }
 
 /// Resets the gauges of a process that does not lead: its last values would stand still.

@@ -153,6 +153,7 @@ fn replay_or_conflict(known: IdempotencyClaim) -> Result<Success, ApiError> {
             status: StatusCode::from_u16(kept.status).unwrap_or_default(),
             content_type: "application/json",
             body: kept.body.into(),
+            stream: None,
             tag: None,
             is_replay: true,
             is_uncopied: false,

@@ -1,15 +1,18 @@
-//! Errors of the API: the same four keys everywhere.
+//! Errors of the API: the same four keys everywhere, and one more for queries in ClickHouse.
 //!
 //! [`ApiError`] is the message for the client. Internal errors are logged where they arise and
-//! answered without details. This module maps errors of the catalog to statuses; `wire` holds
-//! the bodies.
+//! answered without details. This module maps errors of the catalog to statuses, `query` those of
+//! ClickHouse; `wire` holds the bodies.
 
+mod clickhouse_detail;
+mod query;
 mod wire;
 
 pub(crate) use wire::{ErrorBody, ProblemBody};
 
 use crate::mail::QuotaOwner;
 use crate::request::throttle::RateLimitStatus;
+use clickhouse_detail::ClickHouseDetail;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
 use millrace_catalog::{CatalogError, ChangeError};
@@ -37,6 +40,8 @@ struct ErrorDetails {
     attr: Option<String>,
     /// Header that goes with the status.
     header: Option<(HeaderName, String)>,
+    /// Error of ClickHouse, of a query.
+    clickhouse: Option<ClickHouseDetail>,
 }
 
 // === errors of handlers ===
@@ -247,6 +252,7 @@ impl ApiError {
             detail: detail.into(),
             attr: None,
             header: None,
+            clickhouse: None,
         }))
     }
 

@@ -1,5 +1,6 @@
 //! Wire types of errors.
 
+use super::clickhouse_detail::ClickHouseDetail;
 use super::{ApiError, ErrorDetails};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -22,6 +23,9 @@ pub(crate) struct ErrorBody {
     detail: Cow<'static, str>,
     /// Field that caused the error, if one did; nested fields are joined with `__`.
     attr: Option<String>,
+    /// Error of ClickHouse; only of queries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clickhouse: Option<ClickHouseDetail>,
 }
 
 /// The body of an error for those who ask for `application/problem+json` (RFC 9457).
@@ -41,6 +45,9 @@ pub(crate) struct ProblemBody {
     detail: Cow<'static, str>,
     /// Field that caused the error, if one did; nested fields are joined with `__`.
     attr: Option<String>,
+    /// Error of ClickHouse; only of queries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clickhouse: Option<ClickHouseDetail>,
 }
 
 impl ApiError {
@@ -67,6 +74,7 @@ impl ApiError {
             detail,
             attr,
             header,
+            clickhouse,
         } = *self.0;
         let (content_type, body) = if problem {
             let body = ProblemBody {
@@ -76,6 +84,7 @@ impl ApiError {
                 code,
                 detail,
                 attr,
+                clickhouse,
             };
             ("application/problem+json", serde_json::to_vec(&body))
         } else {
@@ -84,6 +93,7 @@ impl ApiError {
                 code,
                 detail,
                 attr,
+                clickhouse,
             };
             ("application/json", serde_json::to_vec(&body))
         };

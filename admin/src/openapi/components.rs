@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 /// A status, the description of its response, and the headers of the response.
 type Shared = (u16, &'static str, &'static [&'static str]);
 
-const RESPONSES: [Shared; 11] = [
+const RESPONSES: [Shared; 12] = [
     (
         400,
         "The body is not JSON, it has more than 10 000 values, or a field is invalid; the first \
@@ -28,6 +28,7 @@ const RESPONSES: [Shared; 11] = [
         &[],
     ),
     (405, "The path has no such method.", &["Allow"]),
+    (406, "`Accept` names no format of the answer.", &[]),
     (
         409,
         "The request conflicts with another, such as the first one with this `Idempotency-Key`.",
@@ -42,8 +43,8 @@ const RESPONSES: [Shared; 11] = [
     (415, "The body is not JSON.", &[]),
     (
         429,
-        "Too many requests with this key, too many wrong keys, or too many answers that are kept for \
-         replays by `Idempotency-Key`.",
+        "Too many requests with this key, too many wrong keys, too many queries at a time, or too \
+         many answers that are kept for replays by `Idempotency-Key`.",
         &["Retry-After"],
     ),
     (

@@ -32,7 +32,7 @@ fn success(operation: &Operation, links: Map<String, Value>, schemas: &mut Schem
     if operation.has_tag() {
         headers.push("ETag");
     }
-    if operation.method == Method::POST {
+    if operation.method == Method::POST && !operation.is_stream {
         headers.push("Idempotent-Replayed");
     }
     let shared = |name: &&str| json!({ "$ref": format!("#/components/headers/{name}") });
@@ -44,6 +44,11 @@ fn success(operation: &Operation, links: Map<String, Value>, schemas: &mut Schem
     if let Some(written) = written.as_object_mut() {
         let content = match (&operation.response, schemas.of(&operation.response)) {
             (ResponseSchema::Html, _) => Some(json!({ "text/html": {} })),
+            (ResponseSchema::Stream(media_types), _) => {
+                let media_types = media_types.iter();
+                let types = media_types.map(|name| ((*name).to_owned(), json!({})));
+                Some(Value::Object(types.collect()))
+            }
             (_, Some(schema)) => Some(json!({ "application/json": { "schema": schema } })),
             _ => None,
         };
@@ -84,7 +89,7 @@ fn failures(operation: &Operation) -> BTreeSet<u16> {
     if operation.body.is_some() {
         statuses.extend([400, 413, 415]);
     }
-    if operation.method == Method::POST {
+    if operation.method == Method::POST && !operation.is_stream {
         statuses.insert(409);
     }
     if operation.version.is_some() {

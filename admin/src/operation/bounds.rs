@@ -8,7 +8,10 @@ use crate::connections::CONNECTIONS_PER_ADDRESS_MAX;
 use crate::mail::{
     INVITATIONS_OF_USER_PER_HOUR_MAX, INVITATIONS_PER_HOUR_MAX, INVITATIONS_TO_ADDRESS_PER_HOUR_MAX,
 };
+use crate::project_queries::{ANSWER_BYTES_MAX as QUERY_ANSWER_BYTES_MAX, ANSWER_ROWS_MAX};
+use crate::query_slots;
 use crate::response::ResponseSchema;
+use crate::response::stream::STREAM_BYTES;
 use crate::services::ApiConfig;
 use millrace_catalog::{CatalogLimits, limits};
 use millrace_organizations::PLUGIN_SOURCE_BYTES_MAX;
@@ -28,6 +31,9 @@ pub(super) const LARGE_ANSWER_BYTES_MAX: usize = 5 << 20;
 pub(super) const SOURCE_ANSWER_BYTES_MAX: usize = PLUGIN_SOURCE_BYTES_MAX + ANSWER_BYTES_MAX;
 /// Timeout of a request; after it the client gets 503.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Timeout until a streamed response begins.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Cost bounds of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +80,10 @@ pub(crate) enum Limit {
     ExportRuns,
     Plugins,
     PluginSources,
+    Queries,
+    AllQueries,
+    QueryRows,
+    QueryBytes,
 }
 
 /// A limit in numbers; settings have their default values.
@@ -92,12 +102,17 @@ impl Bounds {
         let answer_bytes_max = match response {
             ResponseSchema::Empty => EMPTY_BYTES_MAX,
             ResponseSchema::Html | ResponseSchema::Json(_) => ANSWER_BYTES_MAX,
+            ResponseSchema::Stream(_) => STREAM_BYTES,
+        };
+        let timeout = match response {
+            ResponseSchema::Stream(_) => STREAM_TIMEOUT,
+            _ => TIMEOUT,
         };
         Self {
             body_bytes_max: if has_body { BODY_BYTES_MAX } else { 0 },
             answer_bytes_max,
             page_bytes_max: None,
-            timeout: TIMEOUT,
+            timeout,
             limits: Vec::new(),
         }
     }
@@ -178,7 +193,24 @@ impl Limit {
             Self::ExportRuns => of_organization("runs at a time (half of export_runs_max)", 1),
             Self::Plugins => of_organization("plugins_max", catalog.plugins_max),
             Self::PluginSources => of_organization("sources read at a time", 1),
+            Self::Queries | Self::AllQueries | Self::QueryRows | Self::QueryBytes => {
+                self.of_queries()
+            }
         }
+    }
+
+    /// Limits of queries in ClickHouse.
+    fn of_queries(self) -> Count {
+        let (name, per, max) = match self {
+            Self::AllQueries => ("queries at a time", "process", query_slots::ALL_MAX as u64),
+            Self::QueryRows => ("rows of an answer", "query", ANSWER_ROWS_MAX),
+            Self::QueryBytes => ("bytes of an answer", "query", QUERY_ANSWER_BYTES_MAX),
+            _ => {
+                let max = query_slots::ORGANIZATION_MAX as u64;
+                ("queries at a time", "organization", max)
+            }
+        };
+        Count { name, per, max }
     }
 }
 
@@ -207,7 +239,8 @@ mod tests {
             let answer = bounds.answer_bytes_max;
             assert!((1..=answer_bytes_max).contains(&answer), "{name}");
             assert_eq!(bounds.page_bytes_max.is_some(), operation.is_list, "{name}");
-            assert!(bounds.timeout <= Duration::from_secs(30), "{name}");
+            let seconds_max = if operation.is_stream { 60 } else { 30 };
+            assert!(bounds.timeout <= Duration::from_secs(seconds_max), "{name}");
             assert!(operation.limits().count() >= 2, "{name}");
             assert!(operation.limits().all(|it| it.count().max > 0), "{name}");
             // An operation that creates something has a limit.

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::page::Envelope;
 use crate::request::body;
-use crate::response::{ApiResponse, IntoApiResponse, ResponseSchema};
+use crate::response::{ApiResponse, HandlerResult, IntoApiResponse, ResponseSchema};
 use crate::schema::BodySchema;
 use http::{Method, StatusCode};
 use millrace_catalog::Level;
@@ -63,6 +63,31 @@ impl Operation {
     {
         let mut operation = Self::with_body(Method::POST, path, handler);
         operation.is_action = true;
+        operation
+    }
+
+    /// Creates a `POST` whose response is streamed: it changes nothing, so it is cancelled when the
+    /// client disconnects, and has no idempotency key.
+    pub(crate) fn stream<H, F, B>(
+        path: &'static str,
+        media_types: &'static [&'static str],
+        handler: H,
+    ) -> Self
+    where
+        H: Fn(Context, B) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = HandlerResult> + Send + 'static,
+        B: DeserializeOwned + JsonSchema + Send + 'static,
+    {
+        let run = Arc::new(move |context, sent| -> HandlerFuture {
+            let handler = handler.clone();
+            Box::pin(async move { handler(context, body::read(sent)?).await })
+        });
+        let response = ResponseSchema::Stream(media_types);
+        let mut operation = Self::new(Method::POST, path, StatusCode::OK, response, run);
+        operation.bounds = Bounds::of(true, &operation.response);
+        operation.body = Some(BodySchema::of::<B>());
+        operation.is_action = true;
+        operation.is_stream = true;
         operation
     }
 
@@ -173,6 +198,7 @@ impl Operation {
             response,
             is_list: false,
             is_action: false,
+            is_stream: false,
             waits_outside: false,
             version: None,
             live_fields: &[],

@@ -42,7 +42,8 @@
 //! - **Constructors**: [`Operation::list`], [`get`](Operation::get),
 //!   [`create`](Operation::create) (201),
 //!   [`patch`](Operation::patch) (with `PUT` beside it), [`delete`](Operation::delete) (204),
-//!   [`action`](Operation::action) (`POST`, 200), [`patch_action`](Operation::patch_action).
+//!   [`action`](Operation::action) (`POST`, 200), [`patch_action`](Operation::patch_action),
+//!   [`stream`](Operation::stream) (`POST` that only reads, with a streamed response).
 //! - **Bodies** are the inputs of the crate that owns the resource, `New…` and `…Change`; a route
 //!   has a type of its own only where a body has other fields. They derive `Deserialize` and
 //!   `JsonSchema`, and are checked against that schema before the handler runs; the first
@@ -141,6 +142,8 @@ pub(crate) struct Operation {
     pub(crate) bounds: Bounds,
     /// True for an action: it does something else than read, create, change or delete.
     pub(crate) is_action: bool,
+    /// True for a read by `POST` whose response is streamed.
+    pub(crate) is_stream: bool,
     /// True if the handler waits for other services. No lock may be held meanwhile, so the
     /// operation depends on no version.
     pub(crate) waits_outside: bool,
@@ -184,7 +187,7 @@ impl Operation {
     pub(crate) fn changes_one_resource(&self) -> bool {
         match self.method {
             Method::GET => false,
-            _ if self.waits_outside => false,
+            _ if self.waits_outside || self.is_stream => false,
             Method::POST => self.is_action && self.continues_one_resource(),
             _ => true,
         }

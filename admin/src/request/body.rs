@@ -3,6 +3,7 @@
 use crate::error::ApiError;
 use crate::request::violation;
 use crate::schema::BodySchema;
+use crate::stopping::Stopping;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use http::HeaderMap;
@@ -21,12 +22,14 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 ///
 /// # Errors
 ///
-/// 413 as soon as it is known to be too long, 400 if the client breaks off or is too slow.
+/// 413 as soon as it is known to be too long, 400 if the client breaks off or is too slow, 503 if
+/// it pauses while the server stops.
 pub(crate) async fn gather<S, B>(
     headers: &HeaderMap,
     stream: S,
     bytes_max: usize,
     timeout: Duration,
+    stopping: &Stopping,
 ) -> Result<Bytes, ApiError>
 where
     S: Stream<Item = Result<B, warp::Error>>,
@@ -35,7 +38,7 @@ where
     if declared_bytes(headers).is_some_and(|bytes| bytes > bytes_max) {
         return Err(ApiError::payload_too_large(bytes_max));
     }
-    within(timeout, all_of(stream, bytes_max)).await
+    within(timeout, all_of(stream, bytes_max, stopping)).await
 }
 
 /// Length of the body by `Content-Length`; `None` without the header.
@@ -55,14 +58,23 @@ async fn within(
     })
 }
 
-async fn all_of<S, B>(stream: S, bytes_max: usize) -> Result<Bytes, ApiError>
+async fn all_of<S, B>(stream: S, bytes_max: usize, stopping: &Stopping) -> Result<Bytes, ApiError>
 where
     S: Stream<Item = Result<B, warp::Error>>,
     B: Buf,
 {
     let mut stream = pin!(stream);
     let mut body = BytesMut::new();
-    while let Some(chunk) = stream.next().await {
+    loop {
+        let chunk = tokio::select! {
+            // What has come counts, however late it is looked at.
+            biased;
+            chunk = stream.next() => chunk,
+            () = stopping.stalled() => return Err(ApiError::unavailable()),
+        };
+        let Some(chunk) = chunk else {
+            return Ok(body.freeze());
+        };
         let mut chunk = chunk.map_err(|error| {
             tracing::debug!(%error, "a body ended early");
             ApiError::parse_error("it ended early")
@@ -73,7 +85,6 @@ where
         let bytes = chunk.copy_to_bytes(chunk.remaining());
         body.extend_from_slice(&bytes);
     }
-    Ok(body.freeze())
 }
 
 /// Parses a body as JSON and checks it against its schema. An empty one counts as `{}`.
@@ -193,9 +204,36 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_does_not_arrive_in_time_is_refused() {
         let held = futures_util::stream::pending::<Result<Bytes, warp::Error>>();
-        let gathered = within(Duration::ZERO, all_of(held, 1)).await;
+        let stopping = Stopping::default();
+        let gathered = within(Duration::ZERO, all_of(held, 1, &stopping)).await;
         let expected = ApiError::parse_error("it did not arrive within 0 seconds");
         assert_eq!(gathered, Err(expected));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_may_not_pause_for_a_second_while_the_server_stops() {
+        let table = [
+            (false, 5_000, true),
+            (true, 900, true),
+            (true, 1_100, false),
+        ];
+        for (stops, pause_millis, is_read) in table {
+            let stopping = Stopping::default();
+            if stops {
+                stopping.begin();
+            }
+            let parts = futures_util::stream::unfold(0, |count| async move {
+                tokio::time::sleep(Duration::from_millis(pause_millis)).await;
+                let part = Ok::<_, warp::Error>(Bytes::from_static(b"a"));
+                (count < 3).then_some((part, count + 1))
+            });
+            let expected = match is_read {
+                true => Ok(Bytes::from_static(b"aaa")),
+                false => Err(ApiError::unavailable()),
+            };
+            let gathered = all_of(parts, 3, &stopping).await;
+            assert_eq!(gathered, expected, "{stops} {pause_millis}");
+        }
     }
 
     #[test]

@@ -8,14 +8,14 @@ use tokio::sync::Semaphore;
 
 /// Semaphores by the id of their owner, created on first use.
 #[derive(Debug)]
-pub(super) struct KeyedSemaphores<K> {
+pub(crate) struct KeyedSemaphores<K> {
     /// Permits of each semaphore.
     permits: usize,
     known: Mutex<HashMap<K, Weak<Semaphore>>>,
 }
 
 impl<K: Eq + Hash> KeyedSemaphores<K> {
-    pub(super) fn new(permits: usize) -> Self {
+    pub(crate) fn new(permits: usize) -> Self {
         Self {
             permits,
             known: Mutex::default(),
@@ -23,7 +23,7 @@ impl<K: Eq + Hash> KeyedSemaphores<K> {
     }
 
     /// Semaphore of an owner; owned permits of it keep it alive.
-    pub(super) fn of(&self, owner: K) -> Arc<Semaphore> {
+    pub(crate) fn of(&self, owner: K) -> Arc<Semaphore> {
         let known = self.known.lock();
         let mut known = known.unwrap_or_else(PoisonError::into_inner);
         if let Some(one) = known.get(&owner).and_then(Weak::upgrade) {

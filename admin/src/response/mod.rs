@@ -7,12 +7,14 @@
 //! | `budget` | memory that all bodies and responses may take |
 //! | `read_slots` | concurrency limit of large reads |
 //! | `keyed` | semaphores of users and organizations |
+//! | `stream` | a body that is streamed as it comes |
 
 pub(crate) mod budget;
-mod keyed;
+pub(crate) mod keyed;
 pub(crate) mod paced_body;
 pub(crate) mod read_slots;
 pub(crate) mod render;
+pub(crate) mod stream;
 
 use crate::change::etag;
 use crate::error::ApiError;
@@ -20,6 +22,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
+use stream::BodyStream;
 
 /// Result of a handler.
 pub(crate) type HandlerResult = Result<ApiResponse, ApiError>;
@@ -31,6 +34,8 @@ pub(crate) struct ApiResponse {
     pub(crate) status: Option<StatusCode>,
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
+    /// Body that is streamed in the place of `body`.
+    pub(crate) stream: Option<BodyStream>,
     /// `ETag`, if it is known without the body.
     pub(crate) tag: Option<String>,
 }
@@ -50,6 +55,7 @@ impl ApiResponse {
             status: None,
             content_type: "application/json",
             body: body.into(),
+            stream: None,
             tag: None,
         })
     }
@@ -60,7 +66,17 @@ impl ApiResponse {
             status: None,
             content_type: "",
             body: Bytes::new(),
+            stream: None,
             tag: None,
+        }
+    }
+
+    /// Creates a response whose body is streamed.
+    pub(crate) fn streamed(content_type: &'static str, stream: BodyStream) -> Self {
+        Self {
+            content_type,
+            stream: Some(stream),
+            ..Self::empty()
         }
     }
 }
@@ -72,6 +88,8 @@ pub(crate) enum ResponseSchema {
     Empty,
     /// An HTML page.
     Html,
+    /// Stream in one of these media types.
+    Stream(&'static [&'static str]),
     /// JSON of a type; the function adds its schema to the document, or refers to it there.
     Json(fn(&mut SchemaGenerator) -> Schema),
 }
@@ -127,6 +145,7 @@ impl Html {
             status: None,
             content_type: "text/html; charset=utf-8",
             tag: Some(etag::of(&body)),
+            stream: None,
             body,
         }
     }

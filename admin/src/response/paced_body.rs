@@ -1,7 +1,8 @@
 //! Response body that is sent in pieces, at a minimum pace.
 //!
 //! hyper polls for a piece when its buffer has capacity, so what a client does not read stays here,
-//! where it counts against the memory budget, and is dropped with the connection.
+//! where it counts against the memory budget, and is dropped with the connection. The time in which
+//! a streamed body has no piece yet is not the client's.
 
 use crate::response::budget::ResponseMemory;
 use bytes::Bytes;
@@ -32,6 +33,10 @@ pub(crate) struct PacedBody<B> {
     memory: Option<Arc<ResponseMemory>>,
     sent_bytes: u64,
     began: Instant,
+    /// Time in which the body had no piece.
+    waited: Duration,
+    /// Time since which it has none.
+    waiting_since: Option<Instant>,
 }
 
 /// Paces a response's body; takes the memory reservation of its extensions, if there is one.
@@ -43,13 +48,22 @@ pub(crate) fn paced<B>(mut response: Response<B>) -> Response<PacedBody<B>> {
         memory,
         sent_bytes: 0,
         began: Instant::now(),
+        waited: Duration::ZERO,
+        waiting_since: None,
     })
 }
 
 impl<B> PacedBody<B> {
     fn is_too_slow(&self) -> bool {
         let earned = Duration::from_secs(self.sent_bytes / PACE_BYTES);
-        self.began.elapsed() > GRACE + earned
+        self.began.elapsed() > GRACE + earned + self.waited
+    }
+
+    /// Counts the time that the body took for a piece.
+    fn count_wait(&mut self) {
+        if let Some(since) = self.waiting_since.take() {
+            self.waited += since.elapsed();
+        }
     }
 }
 
@@ -66,7 +80,13 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if self.left.is_empty() {
-            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            let polled = Pin::new(&mut self.body).poll_frame(cx);
+            if polled.is_pending() {
+                self.waiting_since.get_or_insert_with(Instant::now);
+            } else {
+                self.count_wait();
+            }
+            match ready!(polled) {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => self.left = data,
                     Err(other) => return Poll::Ready(Some(Ok(other))),
@@ -112,7 +132,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_body_util::{BodyExt, Full};
+    use futures_util::stream;
+    use http_body_util::{BodyExt, Full, StreamBody};
 
     fn body(bytes: usize) -> PacedBody<Full<Bytes>> {
         let text: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
@@ -128,6 +149,19 @@ mod tests {
             let expected: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
             assert_eq!(all, expected);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_a_body_without_pieces_is_not_the_clients() {
+        let pieces = stream::unfold(0, |number| async move {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let frame = Frame::data(Bytes::from_static(b"x"));
+            (number < 5).then_some((Ok::<_, io::Error>(frame), number + 1))
+        });
+        let body = StreamBody::new(Box::pin(pieces));
+        let sent = paced(Response::new(body)).into_body();
+        let all = sent.collect().await.unwrap().to_bytes();
+        assert_eq!(all.len(), 5);
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,11 +4,14 @@ use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::request::throttle::RateLimitStatus;
 use crate::response::ApiResponse;
+use crate::response::stream::{BodyStream, STREAM_BYTES};
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG};
+use http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use warp::http::Response as HttpResponse;
-use warp::reply::Response;
+use warp::reply::{Reply, Response};
 
 const RATE_LIMIT_LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const RATE_LIMIT_REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
@@ -24,6 +27,8 @@ pub(crate) struct Success {
     pub(crate) status: StatusCode,
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
+    /// Body that is streamed in the place of `body`.
+    pub(crate) stream: Option<BodyStream>,
     /// `ETag` of the resource.
     pub(crate) tag: Option<String>,
     /// True if this replays the response of an earlier request.
@@ -38,9 +43,19 @@ impl Success {
             status: response.status.unwrap_or(operation.status),
             content_type: response.content_type,
             body: response.body,
+            stream: response.stream,
             tag: response.tag,
             is_replay: false,
-            is_uncopied: !(operation.shown_once.is_empty() && operation.live_fields.is_empty()),
+            is_uncopied: operation.is_stream
+                || !(operation.shown_once.is_empty() && operation.live_fields.is_empty()),
+        }
+    }
+
+    /// Memory that the response takes until it is sent, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self.stream {
+            Some(_) => STREAM_BYTES,
+            None => self.body.len(),
         }
     }
 }
@@ -65,12 +80,21 @@ pub(crate) fn http_response(
 }
 
 fn succeeded(success: Success) -> Response {
-    let has_body = !success.body.is_empty();
-    let mut response = HttpResponse::new(success.body.into());
+    let has_body = !success.body.is_empty() || success.stream.is_some();
+    let pieces = success.stream.as_ref().and_then(BodyStream::take);
+    let mut response = match pieces {
+        Some(pieces) => warp::reply::stream(pieces).into_response(),
+        None => HttpResponse::new(success.body.into()),
+    };
     *response.status_mut() = success.status;
     let headers = response.headers_mut();
     if has_body {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(success.content_type));
+    }
+    if let Some(stream) = success.stream {
+        headers.extend(stream.headers);
+        // The answer has texts of others.
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if success.content_type.starts_with("text/html") {
         headers.insert(

@@ -2,6 +2,7 @@
 
 mod activity;
 mod batch_exports;
+mod clickhouse_user;
 pub(crate) mod documentation;
 mod domains;
 mod historical_migrations;
@@ -12,6 +13,7 @@ mod personal_api_keys;
 mod plugins;
 mod projects;
 mod proxy_records;
+mod queries;
 mod role_memberships;
 mod role_scopes;
 mod roles;
@@ -27,6 +29,7 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
     [
         activity::operations(),
         batch_exports::operations(),
+        clickhouse_user::operations(),
         domains::operations(),
         historical_migrations::operations(),
         invites::operations(),
@@ -36,6 +39,7 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
         plugins::operations(),
         projects::operations(),
         proxy_records::operations(),
+        queries::operations(),
         role_memberships::operations(),
         roles::operations(),
         signup::operations(),

@@ -146,6 +146,13 @@ fn destinations() -> Vec<Value> {
             }),
         ),
         (
+            "ClickHouse",
+            json!({
+                "url": "https://a.example/", "database": "d", "user": secret("user"),
+                "password": secret("password"),
+            }),
+        ),
+        (
             "HTTP",
             json!({ "url": "https://a.example/", "token": secret("token") }),
         ),

@@ -31,7 +31,13 @@ const HOSTILE: [&str; 12] = [
 ];
 const ORGANIZATION: &str = "/api/organizations/@current/";
 /// Fields whose texts may have all characters, as their consumers interpret them.
-const FREE: [&str; 4] = ["hogql_query", "exclude_events", "include_events", "headers"];
+const FREE: [&str; 5] = [
+    "hogql_query",
+    "exclude_events",
+    "include_events",
+    "headers",
+    "query",
+];
 
 /// Collects the names of a schema's texts that may have control characters.
 fn open_texts(

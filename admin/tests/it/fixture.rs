@@ -1,5 +1,6 @@
 //! Fixture: the API over a catalog after its first start.
 
+use crate::fake_queries::FakeQueries;
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{Actor, Catalog, Level, Scopes, User};
@@ -109,6 +110,7 @@ impl Fixture {
     ) -> Self {
         let mut services = Services::new(catalog.clone(), SecretKey::generate().unwrap());
         services.source_parser = Some(Arc::new(SourcesInProcess));
+        services.project_queries = Some(Arc::new(FakeQueries));
         services.config = Self::unthrottled();
         set(&mut services);
         let api = millrace_admin::routes(services).unwrap();

@@ -1,7 +1,7 @@
 //! Tests of the admin API over a real catalog.
 //!
 //! Rules: every test of the API runs on SQLite and on PostgreSQL, through `on_both!`; requests go
-//! through the routes without a socket, except in `bounds`, `server`, `slow_requests`,
+//! through the routes without a socket, except in `bounds`, `server`, `slow_requests`, `queries`,
 //! `proxy_check_worker` and `conformance`; one catalog per test.
 
 // Futures of whole tests are nested deeply.
@@ -39,6 +39,7 @@ mod dns;
 mod dns_bounds;
 mod document;
 mod domains;
+mod fake_queries;
 mod features;
 mod fixture;
 mod historical_migrations;
@@ -58,6 +59,7 @@ mod projects;
 mod proxy_check;
 mod proxy_check_worker;
 mod proxy_records;
+mod queries;
 mod refusals;
 mod request_ids;
 mod roles;

@@ -13,11 +13,14 @@ on_both!(
     a_head_over_64_kib_is_refused,
     a_connection_without_a_whole_head_in_time_is_closed,
     a_body_that_does_not_arrive_in_time_is_400,
+    a_client_that_stalls_in_a_request_is_not_waited_for_at_a_stop,
 );
 
 /// Longer than the end takes on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(200);
+/// Longer than a test waits for anything.
+const LONG: Duration = Duration::from_secs(600);
 
 /// Sends bytes and returns all that comes until the server closes the connection.
 async fn closed_after(server: &TestServer, bytes: &[u8]) -> String {
@@ -119,4 +122,48 @@ async fn a_body_that_does_not_arrive_in_time_is_400() {
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     assert!(answer.contains("did not arrive within"), "{answer}");
     server.stop().await;
+}
+
+/// Regression: it took all of the time for requests in flight.
+async fn a_client_that_stalls_in_a_request_is_not_waited_for_at_a_stop() {
+    let patient = |config: &mut ApiConfig| {
+        config.head_timeout = LONG;
+        config.body_timeout = LONG;
+    };
+    let server = TestServer::start(patient).await;
+    let key = server.fixture.owner_key();
+    let head = format!(
+        "POST /api/organizations/ HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: 100\r\n\
+         Expect: 100-continue\r\n\r\n"
+    );
+    let half = format!("{head}{{\"name\":");
+    let going_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    // The last ones are in their bodies when they are told to go on. All others are accepted then.
+    let table = [
+        ("silent", "", "", ""),
+        ("half a line", "GET /api/sche", "", ""),
+        ("half a head", head.trim_end(), "", ""),
+        ("a head alone", &*head, going_on, "HTTP/1.1 503 "),
+        ("half a body", &*half, going_on, "HTTP/1.1 503 "),
+    ];
+    let mut clients = Vec::new();
+    for (kind, sent, told, expected) in table {
+        let mut client = TcpStream::connect(server.address).await.unwrap();
+        client.write_all(sent.as_bytes()).await.unwrap();
+        let mut read = vec![0; told.len()];
+        client.read_exact(&mut read).await.unwrap();
+        assert_eq!(read, told.as_bytes(), "{kind}");
+        clients.push((kind, client, expected));
+    }
+    server.stop().await;
+    for (kind, mut client, expected) in clients {
+        let mut answer = String::new();
+        let closed = timeout(SOON, client.read_to_string(&mut answer)).await;
+        closed.expect(kind).unwrap();
+        let begins = answer.starts_with(expected) && answer.is_empty() == expected.is_empty();
+        assert!(begins, "{kind}: {answer}");
+        let may_retry = answer.contains("\r\nretry-after: ");
+        assert_eq!(may_retry, !expected.is_empty(), "{kind}: {answer}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Server on a real socket over a fixture, for clients outside of this process.
 
 use crate::Fixture;
+use crate::fake_queries::FakeQueries;
 use millrace_admin::{ApiConfig, Services};
 use millrace_exports::SecretKey;
 use millrace_organizations::testing::SourcesInProcess;
@@ -45,6 +46,7 @@ impl TestServer {
         let address = listener.local_addr().unwrap();
         let mut services = Services::new(fixture.catalog.clone(), SecretKey::generate().unwrap());
         services.source_parser = Some(Arc::new(SourcesInProcess));
+        services.project_queries = Some(Arc::new(FakeQueries));
         services.config = ApiConfig {
             wrong_keys_per_minute_max: 0,
             ..Fixture::unthrottled()

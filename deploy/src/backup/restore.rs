@@ -107,7 +107,7 @@ async fn restore_clickhouse(
 ) -> anyhow::Result<()> {
     let engine = engine::start(&config_reading(config, from), &mut credentials).await?;
     let engine = engine.context("no ClickHouse is embedded here")?;
-    let clickhouse = ClickHouse::new(&connect::embedded_settings(&credentials));
+    let clickhouse = ClickHouse::new(&connect::embedded_settings(config, &credentials));
     wait_until_up(&clickhouse, &engine).await?;
     let id = clickhouse.restore(utf8(from)?).await;
     let id = id.with_context(|| format!("ClickHouse does not restore {}", from.display()))?;

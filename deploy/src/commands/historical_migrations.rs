@@ -3,6 +3,7 @@
 use super::{counted, table};
 use crate::config::Config;
 use crate::connect;
+use crate::numbers::count;
 use crate::output;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use millrace_catalog::{Actor, Catalog, HistoricalMigration, MigrationState, ProjectId};
@@ -40,10 +41,10 @@ pub struct Approve {
     #[arg(long, alias = "team-id", value_name = "N", requires_all = ["total_events", "events_per_minute"])]
     project_id: Option<i64>,
     /// Number of events that may be imported in all; as requested by default
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<i64>)]
     total_events: Option<i64>,
     /// Number of events that may be imported in a minute; as requested by default
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<i64>)]
     events_per_minute: Option<i64>,
     /// Note for the requester
     #[arg(long, value_name = "TEXT")]

@@ -49,14 +49,12 @@ pub(super) fn proxy_base_name(text: &str) -> anyhow::Result<String> {
     Ok(name)
 }
 
-/// Parses networks; a single address is a network of one.
-pub(super) fn networks(texts: &[String]) -> anyhow::Result<Vec<IpNet>> {
+/// Parses the networks of a setting; a single address is a network of one.
+pub(super) fn networks(setting: &str, texts: &[String]) -> anyhow::Result<Vec<IpNet>> {
     let network = |text: &String| {
         let one = || text.parse::<IpAddr>().map(IpNet::from);
         text.parse().or_else(|_| one()).map_err(|_| {
-            anyhow::anyhow!(
-                "trusted_proxies has {text:?}; give addresses or networks such as 10.0.0.0/8"
-            )
+            anyhow::anyhow!("{setting} has {text:?}; give addresses or networks such as 10.0.0.0/8")
         })
     };
     texts.iter().map(network).collect()

@@ -52,7 +52,7 @@ impl Config {
             log_dir,
             log_bytes_max,
             workers,
-            trusted_proxies: networks(&settings.ingest.trusted_proxies)?,
+            trusted_proxies: networks("trusted_proxies", &settings.ingest.trusted_proxies)?,
             drain_seconds: settings.ingest.drain_seconds,
             grace_seconds: settings.ingest.grace_seconds,
             mail,

@@ -1,16 +1,24 @@
 //! Choice of ClickHouse: the embedded engine, or an existing server.
 
+use super::addresses::networks;
+use super::clickhouse_url::addresses;
 use super::paths::absolute;
 use super::settings::ClickHouseSettings;
 use anyhow::{Context, bail};
-use millrace_clickhouse::{InsertQuorum, Tls};
-use millrace_embedded::Source;
+use ipnet::IpNet;
+use millrace_clickhouse::{InsertQuorum, Replication, Tls};
+use millrace_embedded::{ADMIN, PROJECT, READER, ShardAddress, Source};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use url::Url;
+use std::sync::{Arc, OnceLock};
 
 /// Least memory of the embedded ClickHouse, for its caches and one insert.
 const CLICKHOUSE_BYTES_MIN: u64 = 256 * 1024 * 1024;
+/// Least length of a chosen password of its user. Tokens that statements can print are computed
+/// from it, so it can be guessed without asking the engine.
+const PASSWORD_LENGTH_MIN: usize = 20;
+/// Name of the one cluster of ClickHouse Cloud.
+const CLOUD_CLUSTER: &str = "default";
 
 /// ClickHouse that stores events.
 #[derive(Clone, Debug)]
@@ -19,6 +27,10 @@ pub enum Engine {
     Embedded {
         /// Address it listens on; port 0 picks one.
         listen: SocketAddr,
+        /// Port of the native protocol, if it is served.
+        native_port: Option<u16>,
+        /// Networks that its user may come from beside loopback; empty: the default of the mode.
+        networks: Vec<IpNet>,
         /// Path of `libchdb.so`, when the user names it.
         library: Option<PathBuf>,
         /// Memory limit, in bytes.
@@ -31,22 +43,48 @@ pub enum Engine {
         backup_dir: PathBuf,
         /// External sources that this user may access.
         sources: Vec<Source>,
+        /// Native addresses of the shards of its cluster, if it is one of them.
+        shards: Vec<ShardAddress>,
+        /// Address behind its gate, for the process that supervises it.
+        direct: DirectAddress,
     },
     /// Existing server or cluster.
     Server {
         /// URL of its HTTP interface.
         url: String,
+        /// URLs of other hosts of the cluster.
+        other_urls: Vec<String>,
         /// Trusted certificate authorities, where the URL begins with `https://`.
         tls: Option<Tls>,
         /// User to insert as.
         user: String,
         /// Password of the user.
         password: String,
-        /// Cluster to create tables on.
+        /// Cluster over whose shards rows are spread.
         cluster: Option<String>,
+        /// Replication of the cluster's tables.
+        replication: Replication,
         /// Replicas that must have an insert before it counts as stored.
         insert_quorum: Option<InsertQuorum>,
     },
+}
+
+/// Address of the embedded engine itself, which only the process that supervises it knows: all
+/// others come through the engine's gate, whose places strangers may fill.
+#[derive(Clone, Debug, Default)]
+pub struct DirectAddress(Arc<OnceLock<SocketAddr>>);
+
+impl DirectAddress {
+    /// Sets the address, for all copies of the configuration and for good.
+    pub fn set(&self, address: SocketAddr) {
+        let _ = self.0.set(address);
+    }
+
+    /// Address of an engine that this process supervises.
+    #[must_use]
+    pub fn get(&self) -> Option<SocketAddr> {
+        self.0.get().copied()
+    }
 }
 
 /// Checks the settings of ClickHouse.
@@ -55,6 +93,8 @@ pub(super) fn engine_of(settings: &ClickHouseSettings, data_dir: &Path) -> anyho
         check_embedded(settings)?;
         return Ok(Engine::Embedded {
             listen: settings.clickhouse_addr,
+            native_port: settings.clickhouse_native_port,
+            networks: networks("clickhouse_networks", &settings.clickhouse_networks)?,
             library: settings.libchdb.clone(),
             memory_bytes_max: settings.clickhouse_memory.as_u64(),
             user: settings
@@ -67,35 +107,54 @@ pub(super) fn engine_of(settings: &ClickHouseSettings, data_dir: &Path) -> anyho
                 None => data_dir.join("clickhouse/backups"),
             },
             sources: sources(&settings.clickhouse_sources)?,
+            shards: shards(&settings.clickhouse_shards)?,
+            direct: DirectAddress::default(),
         });
     };
     reject_embedded_settings(settings)?;
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        bail!("clickhouse_url is {url:?}; give its HTTP interface, such as http://clickhouse:8123");
-    }
-    // The rest of the URL is not printed: it may hold passwords.
-    let parsed = Url::parse(url).context(
-        "clickhouse_url is not a URL; give its HTTP interface, such as http://clickhouse:8123",
-    )?;
-    if !parsed.username().is_empty() || parsed.password().is_some() {
-        bail!(
-            "clickhouse_url has a user or a password in it; give them as clickhouse_user and clickhouse_password"
-        );
-    }
-    if parsed.query().is_some() || parsed.fragment().is_some() {
-        bail!("clickhouse_url has something behind its path; remove what follows ? or #");
-    }
+    let addresses = addresses(url)?;
+    check_cluster(settings, addresses.len())?;
+    let mut addresses = addresses.into_iter();
     Ok(Engine::Server {
-        url: url.trim_end_matches('/').to_owned(),
+        url: addresses.next().unwrap_or_default(),
+        other_urls: addresses.collect(),
         tls: tls_of(url, settings.clickhouse_ca_file.as_deref())?,
         user: settings
             .clickhouse_user
             .clone()
             .unwrap_or_else(|| "default".to_owned()),
         password: settings.clickhouse_password.clone().unwrap_or_default(),
-        cluster: settings.clickhouse_cluster.clone(),
+        cluster: cluster_of(settings),
+        replication: settings.clickhouse_replication.unwrap_or_default(),
         insert_quorum: quorum_of(settings)?,
     })
+}
+
+/// Cluster of the configuration; that of ClickHouse Cloud has a name of its own.
+fn cluster_of(settings: &ClickHouseSettings) -> Option<String> {
+    let is_cloud = settings.clickhouse_replication == Some(Replication::Cloud);
+    let cluster = settings.clickhouse_cluster.clone();
+    cluster.or_else(|| is_cloud.then(|| CLOUD_CLUSTER.to_owned()))
+}
+
+/// Checks the settings of a cluster against each other.
+fn check_cluster(settings: &ClickHouseSettings, addresses: usize) -> anyhow::Result<()> {
+    if cluster_of(settings).is_some() {
+        return Ok(());
+    }
+    if let Some(replication) = settings.clickhouse_replication {
+        bail!(
+            "clickhouse_replication is {replication} and clickhouse_cluster is not set; name the \
+             cluster in clickhouse_cluster, or unset the replication"
+        );
+    }
+    if addresses > 1 {
+        bail!(
+            "clickhouse_url has {addresses} addresses and clickhouse_cluster is not set; name the \
+             cluster of these hosts in clickhouse_cluster, or give one address"
+        );
+    }
+    Ok(())
 }
 
 /// Checks the insert quorum, which needs a cluster.
@@ -120,9 +179,27 @@ fn sources(names: &[String]) -> anyhow::Result<Vec<Source>> {
         .collect()
 }
 
+/// Parses the addresses of shards.
+fn shards(addresses: &[String]) -> anyhow::Result<Vec<ShardAddress>> {
+    let addresses = addresses
+        .iter()
+        .filter(|address| !address.trim().is_empty());
+    addresses
+        .map(|address| address.parse().context("clickhouse_shards cannot be used"))
+        .collect()
+}
+
 /// Rejects settings of the embedded ClickHouse where a server is configured.
 fn reject_embedded_settings(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let given = [
+        (
+            "clickhouse_native_port",
+            settings.clickhouse_native_port.is_some(),
+        ),
+        (
+            "clickhouse_networks",
+            !settings.clickhouse_networks.is_empty(),
+        ),
         (
             "clickhouse_backup_dir",
             settings.clickhouse_backup_dir.is_some(),
@@ -131,6 +208,7 @@ fn reject_embedded_settings(settings: &ClickHouseSettings) -> anyhow::Result<()>
             "clickhouse_sources",
             !settings.clickhouse_sources.is_empty(),
         ),
+        ("clickhouse_shards", !settings.clickhouse_shards.is_empty()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
@@ -147,8 +225,21 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     if memory.as_u64() < CLICKHOUSE_BYTES_MIN {
         bail!("clickhouse_memory is {memory}; give at least 256 MiB, such as 2GiB");
     }
-    if settings.clickhouse_password.as_deref() == Some("") {
-        bail!("clickhouse_password is empty; omit it, and the first start creates one");
+    if let Some(user) = &settings.clickhouse_user
+        && !is_user_name(user)
+    {
+        bail!(
+            "clickhouse_user is {user:?}; give the embedded ClickHouse a name of letters, digits and _ that begins \
+             with a letter, and none of default, {ADMIN}, {READER} and {PROJECT}"
+        );
+    }
+    if let Some(password) = &settings.clickhouse_password
+        && !is_long_password(password)
+    {
+        bail!(
+            "clickhouse_password is shorter than {PASSWORD_LENGTH_MIN} characters, so it could be guessed; omit it, and \
+             the first start creates one, or give a longer one, such as that of `openssl rand -hex 16`"
+        );
     }
     if settings.clickhouse_ca_file.is_some() {
         bail!("clickhouse_ca_file is set and clickhouse_url is not; unset it");
@@ -159,6 +250,12 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
              the server of a cluster with clickhouse_url and clickhouse_cluster"
         );
     }
+    if let Some(replication) = settings.clickhouse_replication {
+        bail!(
+            "clickhouse_replication is {replication}, and the embedded ClickHouse is not a cluster; give \
+             the hosts of that cluster with clickhouse_url"
+        );
+    }
     if let Some(cluster) = &settings.clickhouse_cluster {
         bail!(
             "clickhouse_cluster is {cluster:?}, and the embedded ClickHouse is not a cluster; give \
@@ -166,6 +263,21 @@ fn check_embedded(settings: &ClickHouseSettings) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Returns true for a password that nobody guesses.
+#[must_use]
+pub fn is_long_password(password: &str) -> bool {
+    password.chars().count() >= PASSWORD_LENGTH_MIN
+}
+
+/// Returns true for a name that the engine's users can have beside its own ones.
+fn is_user_name(name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let is_taken = ["default", ADMIN, READER].contains(&name) || name.starts_with(PROJECT);
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(is_word)
+        && !is_taken
 }
 
 /// Reads the certificate authorities, once: a change needs a restart.
@@ -184,5 +296,29 @@ fn tls_of(url: &str, ca_file: Option<&Path>) -> anyhow::Result<Option<Tls>> {
         (true, None) => Tls::trusting(None).map(Some).context(
             "clickhouse_url begins with https://; install the system's ca-certificates, or name a PEM file with the authority in clickhouse_ca_file",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_user_has_a_plain_name_of_its_own() {
+        let table = [
+            ("millrace", true),
+            ("m_2", true),
+            ("", false),
+            ("2m", false),
+            ("me@example.com", false),
+            ("default", false),
+            ("admin", false),
+            ("reader", false),
+            ("project", false),
+            ("project_7", false),
+        ];
+        for (name, expected) in table {
+            assert_eq!(is_user_name(name), expected, "{name}");
+        }
     }
 }

@@ -3,9 +3,11 @@
 //! clap reads flags and variables itself. The file joins in as the arguments' defaults, so that
 //! one parser checks all of them. All bad keys are reported at once.
 
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -41,8 +43,16 @@ pub struct Layers {
     pub matches: ArgMatches,
     /// Configuration file that was read.
     pub file: Option<PathBuf>,
-    /// Keys that the file sets.
-    file_keys: BTreeMap<String, String>,
+    /// Settings of the file.
+    file_keys: BTreeMap<String, FileKey>,
+}
+
+/// Key of the file.
+struct FileKey {
+    /// Path as TOML has it, by which messages name it: `clickhouse.memory`.
+    path: String,
+    /// Value as text.
+    value: String,
 }
 
 impl Layers {
@@ -78,15 +88,15 @@ pub fn load(
         Some(path) => read(path)?,
         None => BTreeMap::new(),
     };
-    for (key, value) in &file_keys {
-        problems.extend(problem_of(&command, key, value));
+    for (id, key) in &file_keys {
+        problems.extend(problem_of(&command, id, key));
     }
     if !problems.is_empty() {
         return Err(FileError::Invalid(problems));
     }
-    let with_file = file_keys.iter().fold(command, |command, (key, value)| {
-        let value = value.clone();
-        command.mut_arg(key, |arg| arg.default_value(value))
+    let with_file = file_keys.iter().fold(command, |command, (id, key)| {
+        let value = key.value.clone();
+        command.mut_arg(id, |arg| arg.default_value(value))
     });
     let matches = with_file.try_get_matches_from(args)?;
     Ok(Layers {
@@ -104,9 +114,9 @@ fn variable(id: &str) -> String {
     }
 }
 
-/// Reads the keys of the file, with their values as text. A table's name is the prefix of its keys,
-/// so that `[clickhouse]` with `memory` is `clickhouse_memory`.
-fn read(path: &Path) -> Result<BTreeMap<String, String>, FileError> {
+/// Reads the keys of the file, by the settings that they are. A table's name is the prefix of its
+/// keys, so that `[clickhouse]` with `memory` is `clickhouse_memory`.
+fn read(path: &Path) -> Result<BTreeMap<String, FileKey>, FileError> {
     let unreadable = |reason: String| FileError::Unreadable {
         path: path.to_owned(),
         reason,
@@ -116,27 +126,32 @@ fn read(path: &Path) -> Result<BTreeMap<String, String>, FileError> {
         .parse()
         .map_err(|error: toml::de::Error| unreadable(error.to_string()))?;
     let mut keys = BTreeMap::new();
-    flatten("", table, &mut keys);
+    for (name, value) in table {
+        flatten(name.clone(), name, value, &mut keys);
+    }
     Ok(keys)
 }
 
-fn flatten(prefix: &str, table: toml::Table, keys: &mut BTreeMap<String, String>) {
-    for (name, value) in table {
-        let key = if prefix.is_empty() {
-            name
-        } else {
-            format!("{prefix}_{name}")
-        };
-        match value {
-            toml::Value::Table(inner) => flatten(&key, inner, keys),
-            toml::Value::String(text) => drop(keys.insert(key, text)),
-            toml::Value::Array(items) => {
-                let items: Vec<String> = items.iter().map(plain).collect();
-                keys.insert(key, items.join(","));
+fn flatten(id: String, path: String, value: toml::Value, keys: &mut BTreeMap<String, FileKey>) {
+    let value = match value {
+        toml::Value::Table(inner) => {
+            for (name, value) in inner {
+                flatten(
+                    format!("{id}_{name}"),
+                    format!("{path}.{name}"),
+                    value,
+                    keys,
+                );
             }
-            other => drop(keys.insert(key, other.to_string())),
+            return;
         }
-    }
+        toml::Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(plain).collect();
+            items.join(",")
+        }
+        other => plain(&other),
+    };
+    keys.insert(id, FileKey { path, value });
 }
 
 fn plain(value: &toml::Value) -> String {
@@ -146,27 +161,36 @@ fn plain(value: &toml::Value) -> String {
 }
 
 /// Checks one key of the file; returns the problem with it, if any.
-fn problem_of(command: &Command, key: &str, value: &str) -> Option<String> {
-    let known = command
-        .get_arguments()
-        .any(|arg| arg.get_id() == key && arg.get_long().is_some());
-    if !known || key == "config" {
-        return Some(format!(
-            "the configuration has no key `{key}`; `millrace config` lists all keys"
-        ));
+fn problem_of(command: &Command, id: &str, key: &FileKey) -> Option<String> {
+    let FileKey { path, value } = key;
+    if !is_setting(command, id) {
+        let name = path.rsplit('.').next().filter(|name| name != path);
+        let advice = match name.filter(|name| is_setting(command, name)) {
+            Some(name) => format!("write `{name}` before the first table"),
+            None => "`millrace config` lists all keys".to_owned(),
+        };
+        return Some(format!("the configuration has no key `{path}`; {advice}"));
     }
-    let flag = format!("--{}={value}", key.replace('_', "-"));
+    let flag = format!("--{}={value}", id.replace('_', "-"));
     let error = command
         .clone()
         .try_get_matches_from(["millrace", &flag])
         .err()?;
-    let reason = error.to_string();
-    let reason = reason
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ");
-    Some(format!("key `{key}` of the configuration: {reason}"))
+    // clap's own text names the flag, which nobody wrote.
+    let advice = match (error.source(), error.get(ContextKind::ValidValue)) {
+        (Some(reason), _) => reason.to_string(),
+        (None, Some(ContextValue::Strings(valid))) => format!("give one of {}", valid.join(", ")),
+        (None, _) => "it cannot be used".to_owned(),
+    };
+    Some(format!(
+        "key `{path}` of the configuration: invalid value '{value}': {advice}"
+    ))
+}
+
+/// Returns true for the settings that the file may have: all but its own path.
+fn is_setting(command: &Command, id: &str) -> bool {
+    let mut arguments = command.get_arguments();
+    id != "config" && arguments.any(|arg| arg.get_id() == id && arg.get_env().is_some())
 }
 
 fn unknown_variables(command: &Command, variables: impl Iterator<Item = String>) -> Vec<String> {

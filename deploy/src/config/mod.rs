@@ -7,13 +7,14 @@
 
 mod addresses;
 mod build;
+mod clickhouse_url;
 mod engine;
 mod file;
 mod paths;
 mod settings;
 mod show;
 
-pub use engine::Engine;
+pub use engine::{Engine, is_long_password};
 pub use file::{FileError, Layers, load};
 pub use settings::{LogFormat, Settings};
 pub use show::show;

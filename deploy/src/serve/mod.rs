@@ -17,7 +17,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 /// Runtime threads for everything that is not a request: shipping, lookups.
 const BACKGROUND_THREADS: usize = 2;
 
-/// Runs the parts until SIGTERM or Ctrl-C.
+/// Runs the parts until SIGTERM or Ctrl-C; a second one cuts the stop short.
 ///
 /// # Errors
 /// When a part cannot start, or a log fails while running.
@@ -48,7 +48,7 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
     };
     let ready = preflight::make_export_root(config, parts).and_then(|()| recorder());
     let outcome = ready
-        .and_then(|prometheus| runtime.block_on(until_stopped(config, parts, prometheus, stop)));
+        .and_then(|prometheus| runtime.block_on(until_stopped(config, parts, prometheus, &stop)));
     if outcome.is_err() {
         lock.remove_created_dir();
     }
@@ -62,14 +62,14 @@ async fn until_stopped(
     config: &Config,
     parts: Parts,
     prometheus: PrometheusHandle,
-    mut stop: StopSignal,
+    stop: &StopSignal,
 ) -> anyhow::Result<()> {
-    let Some(server) = startup::start(config, parts, prometheus, &mut stop).await? else {
+    let Some(server) = startup::start(config, parts, prometheus, stop).await? else {
         tracing::info!("stopped before it was up");
         return Ok(());
     };
     server
-        .run_until_stopped(config, async move { stop.received().await })
+        .run_until_stopped(config, stop.received(), stop.cut_short())
         .await
 }
 

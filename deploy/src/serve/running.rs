@@ -4,9 +4,11 @@ use crate::background_parts::{self, BackgroundParts};
 use crate::config::Config;
 use crate::engine;
 use crate::ingest::Ingest;
+use crate::signals::StopSignal;
 use anyhow::{Context, anyhow};
 use millrace_embedded::Supervisor;
 use millrace_ingest::HealthServer;
+use tokio_util::sync::CancellationToken;
 
 /// All running parts.
 pub struct RunningServer {
@@ -20,18 +22,27 @@ pub struct RunningServer {
 impl RunningServer {
     /// Drains after a failed start and deregisters the node, unless it accepted events that it
     /// cannot ship.
-    pub async fn abort_start(self, config: &Config, error: anyhow::Error) -> anyhow::Error {
-        match self.run_until_stopped(config, std::future::ready(())).await {
+    pub async fn abort_start(
+        self,
+        config: &Config,
+        error: anyhow::Error,
+        stop: &StopSignal,
+    ) -> anyhow::Error {
+        let at_once = std::future::ready(());
+        let stopped = self.run_until_stopped(config, at_once, stop.cut_short());
+        match stopped.await {
             Ok(()) => error,
             Err(end) => error.context(format!("{end:#}")),
         }
     }
 
-    /// Waits for the stop signal or a failure, then drains.
+    /// Waits for the stop signal or a failure, then drains, until that is cut short. The engine is
+    /// always asked to end, as its data is at stake, and has its own time limit.
     pub async fn run_until_stopped(
         self,
         config: &Config,
         stop: impl Future<Output = ()>,
+        cut_short: &CancellationToken,
     ) -> anyhow::Result<()> {
         let Self {
             ingest,
@@ -59,7 +70,7 @@ impl RunningServer {
             }
         };
         let outcome = match ingest {
-            Some(ingest) => ingest.run_until_stopped(config, ends).await,
+            Some(ingest) => ingest.run_until_stopped(config, ends, cut_short).await,
             None => {
                 ends.await;
                 Ok(())
@@ -73,7 +84,7 @@ impl RunningServer {
             let reason = reason.map(|reason| anyhow!(reason));
             return background_parts::outcome([failure, reason, Some(error)]);
         }
-        let stopped = background_parts.stop().await;
+        let stopped = background_parts.stop(cut_short).await;
         let engine_stopped = match engine {
             Some(engine) => stop_engine(engine).await,
             None => Ok(()),

@@ -14,7 +14,7 @@ use crate::config::{Config, Engine};
 use crate::credentials::{Banner, Credentials};
 use crate::ingest::{AcceptingIngest, Ingest};
 use crate::signals::StopSignal;
-use crate::{bootstrap, clickhouse_watch, connect, engine, output, preflight};
+use crate::{bootstrap, clickhouse_sync, clickhouse_watch, connect, engine, output, preflight};
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use millrace_catalog::Catalog;
@@ -35,7 +35,7 @@ pub async fn start(
     config: &Config,
     parts: Parts,
     prometheus: PrometheusHandle,
-    stop: &mut StopSignal,
+    stop: &StopSignal,
 ) -> anyhow::Result<Option<RunningServer>> {
     let opened = tokio::select! {
         opened = OpenedState::open(config) => opened?,
@@ -44,10 +44,10 @@ pub async fn start(
     let mut startup = Startup::begin(config, parts, opened, prometheus)?;
     startup.start_api()?;
     if !startup.start_ingestion(stop).await? {
-        startup.cancel().await?;
+        startup.cancel(stop).await?;
         return Ok(None);
     }
-    startup.finish().await.map(Some)
+    startup.finish(stop).await.map(Some)
 }
 
 /// Catalog and credentials.
@@ -135,7 +135,7 @@ impl<'a> Startup<'a> {
 
     /// Starts ingestion and the engine that it ships to, if they run here; false if a stop was
     /// requested before.
-    async fn start_ingestion(&mut self, stop: &mut StopSignal) -> anyhow::Result<bool> {
+    async fn start_ingestion(&mut self, stop: &StopSignal) -> anyhow::Result<bool> {
         if !self.parts.ingest {
             return Ok(true);
         }
@@ -160,7 +160,7 @@ impl<'a> Startup<'a> {
                 // Deregisters the node, unless it accepted events. Before the engine ends, which
                 // may take long, or be cut short by a supervisor.
                 let grace = Duration::from_secs(config.grace_seconds);
-                accepting.stop(grace).await?;
+                accepting.stop(grace, stop.cut_short()).await?;
                 return started.map(|_| false);
             };
             self.engine = engine;
@@ -170,15 +170,16 @@ impl<'a> Startup<'a> {
     }
 
     /// Stops what is up, after a stop was requested.
-    async fn cancel(self) -> anyhow::Result<()> {
-        match self.admin {
-            Some(admin) => admin.stop().await,
-            None => Ok(()),
-        }
+    async fn cancel(self, stop: &StopSignal) -> anyhow::Result<()> {
+        let parts = BackgroundParts {
+            admin: self.admin,
+            ..BackgroundParts::default()
+        };
+        parts.stop(stop.cut_short()).await
     }
 
     /// Completes the start once all addresses are known, and prints them.
-    async fn finish(self) -> anyhow::Result<RunningServer> {
+    async fn finish(self, stop: &StopSignal) -> anyhow::Result<RunningServer> {
         let Self { config, opened, .. } = self;
         let mut server = RunningServer {
             ingest: self.ingest,
@@ -196,9 +197,16 @@ impl<'a> Startup<'a> {
             server.background_parts.start_workers(config)
         });
         if let Err(error) = started {
-            return Err(server.abort_start(config, error).await);
+            return Err(server.abort_start(config, error, stop).await);
         }
-        let problem = clickhouse_watch::begin(config, self.parts.ingest, &self.readiness).await;
+        if let Some(engine) = &server.engine {
+            let (catalog, status) = (opened.catalog.clone(), Some(engine.status()));
+            tokio::spawn(clickhouse_sync::run(config.clone(), catalog, status));
+        }
+        let restarter = server.engine.as_ref().map(Supervisor::restarter);
+        let watched =
+            clickhouse_watch::begin(config, self.parts.ingest, &self.readiness, restarter);
+        let problem = watched.await;
         let banner = Banner {
             credentials,
             path,

@@ -1,7 +1,9 @@
 //! SIGTERM under load: every request is answered, acknowledged events are stored once, and two
 //! nodes behind a load balancer restart without a failed request.
 
-use crate::clickhouse_outage::test_env::{Engine, Load, assert_all_acknowledged, exactly_once};
+use crate::clickhouse_outage::test_env::{
+    Engine, Load, PASSWORD, assert_all_acknowledged, exactly_once,
+};
 use crate::server::{Server, allow_imports, eventually, free_address, get, on_addresses};
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::{Mode, Plan};
@@ -141,7 +143,7 @@ fn to(engine: &Engine) -> Vec<String> {
         "--clickhouse-user",
         "millrace",
         "--clickhouse-password",
-        "right",
+        PASSWORD,
     ];
     let url = ["--clickhouse-url", &engine.url];
     url.iter()
@@ -153,7 +155,7 @@ fn to(engine: &Engine) -> Vec<String> {
 #[test]
 fn a_stop_under_load_answers_every_request_and_loses_nothing() {
     let dir = TempDir::new().unwrap();
-    let engine = Engine::start(&dir.path().join("engine"), "right");
+    let engine = Engine::start(&dir.path().join("engine"), PASSWORD);
     let args = to(&engine);
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     let mut node = Node::start(&dir.path().join("node"), &args);
@@ -183,7 +185,7 @@ fn a_stop_under_load_answers_every_request_and_loses_nothing() {
 fn two_nodes_behind_a_balancer_restart_one_by_one_and_no_request_fails() {
     const DRAIN: Duration = Duration::from_secs(3);
     let dir = TempDir::new().unwrap();
-    let engine = Engine::start(&dir.path().join("engine"), "right");
+    let engine = Engine::start(&dir.path().join("engine"), PASSWORD);
     let catalog = format!(
         "sqlite://{}?mode=rwc",
         dir.path().join("catalog.db").display()

@@ -3,7 +3,9 @@
 //! server; `storage/embedded` has the rest of the list.
 
 use crate::server::{Server, ask, on_own_ports};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -101,6 +103,7 @@ fn the_password_of_clickhouse_opens_no_file_and_no_key_of_the_server() {
                 "MILLRACE_CLICKHOUSE_PASSWORD",
                 "LD_LIBRARY_PATH",
                 "RUST_BACKTRACE",
+                "TERM",
             ];
             assert!(
                 names.iter().all(|(name, _)| allowed.contains(name)),
@@ -108,4 +111,26 @@ fn the_password_of_clickhouse_opens_no_file_and_no_key_of_the_server() {
             );
         }
     }
+}
+
+/// More than the engine itself has places for, as anybody may open them.
+#[test]
+fn connections_to_clickhouse_that_send_nothing_keep_no_event_out() {
+    const CONNECTIONS: usize = 1_100;
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    server.wait_for_tables();
+    let url = server.credential("clickhouse_url");
+    let address = url.trim_start_matches("http://");
+    let held: Vec<TcpStream> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            // One that was ended meanwhile is of no use to anybody.
+            let _ = stream.write_all(b"GET /ping HTTP/1.1\r\nHost: ch\r\n\r\n");
+            stream
+        })
+        .collect();
+    server.capture(&json!([{"event": "stored", "distinct_id": "a"}]));
+    server.wait_for("SELECT event FROM millrace.events", "stored");
+    drop(held);
 }

@@ -9,10 +9,14 @@ use std::process::Output;
 use tempfile::TempDir;
 
 /// All commands but servers, with their arguments; `FOLDER` is the folder that they read.
-pub const COMMANDS: [&str; 32] = [
+pub const COMMANDS: [&str; 36] = [
     "migrate",
+    "query SELECT",
     "config",
     "serve --print-credentials",
+    "credentials",
+    "clickhouse-users list",
+    "clickhouse-users rotate reader",
     "keys create --project Shop",
     "keys create --user owner@localhost",
     "keys create --project-id 1 --rotate",

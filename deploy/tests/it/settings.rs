@@ -74,6 +74,45 @@ fn all_bad_keys_are_reported_at_once() {
     }
 }
 
+/// Regression: a key within a table had the name of its setting, and a value that of its flag.
+#[test]
+fn an_error_names_a_key_as_the_file_has_it() {
+    let table = [
+        (
+            "grace_seconds = \"10s\"",
+            "key `grace_seconds` of the configuration: invalid value '10s': give a whole number",
+        ),
+        (
+            "[clickhouse]\nmemory = \"lots\"",
+            "key `clickhouse.memory` of the configuration: invalid value 'lots': give a size",
+        ),
+        (
+            "ack = \"never\"",
+            "invalid value 'never': give one of disk, clickhouse, memory",
+        ),
+        ("serve = 1", "no key `serve`; `millrace config` lists"),
+        (
+            "[clickhouse]\ncolour = 1",
+            "no key `clickhouse.colour`; `millrace config` lists",
+        ),
+        (
+            "[serve]\nworkers = 1",
+            "no key `serve.workers`; write `workers` before the first table",
+        ),
+        ("config = \"other.toml\"", "no key `config`"),
+        ("print_credentials = true", "no key `print_credentials`"),
+    ];
+    for (file, told) in table {
+        let output = config(file, &[], &[]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(64), "{file}: {text}");
+        assert!(
+            text.contains(told) && !text.contains("--"),
+            "{file}: {text}"
+        );
+    }
+}
+
 #[test]
 fn variables_of_kubernetes_are_ignored() {
     let output = config(
@@ -91,7 +130,7 @@ fn variables_of_kubernetes_are_ignored() {
 fn secrets_are_not_shown() {
     let output = config(
         "",
-        &[("MILLRACE_CLICKHOUSE_PASSWORD", "canary")],
+        &[("MILLRACE_CLICKHOUSE_PASSWORD", "canary-canary-canary")],
         &[
             "--database-url",
             "postgres://u:canary@h/d",
@@ -113,10 +152,25 @@ fn secrets_are_not_shown() {
     assert!(line_of(&output, "clickhouse_password").contains("MILLRACE_CLICKHOUSE_PASSWORD"));
 }
 
+fn assert_rejected(args: &[&str], needle: &str) {
+    let output = config("", &[], args);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(64), "{args:?}: {text}");
+    assert!(text.contains(needle), "{args:?}: {text}");
+}
+
 #[test]
 fn invalid_values_are_rejected_with_advice() {
     let table = [
         (vec!["--workers", "0"], "at least 1"),
+        (vec!["--workers", "many"], "give a whole number"),
+        (
+            vec!["--grace-seconds", "10s"],
+            "invalid value '10s' for '--grace-seconds <N>': give a whole number of seconds, such as 10",
+        ),
+        (vec!["--activity-log-kept-days", "2y"], "of days"),
+        (vec!["--activity-log-kept-days", "4294967296"], "too large"),
+        (vec!["--clickhouse-native-port", "65536"], "such as 9000"),
         (vec!["--workers", "99999999"], "at most 1024"),
         (vec!["--log-bytes-max", "1KiB"], "64 MiB"),
         (vec!["--clickhouse-url", "clickhouse:9000"], "http://"),
@@ -155,6 +209,21 @@ fn invalid_values_are_rejected_with_advice() {
         (vec!["--clickhouse-memory", "2"], "at least 256 MiB"),
         (vec!["--log-bytes-max", "lots"], "such as 2GiB"),
         (vec!["--clickhouse-password", ""], "omit it"),
+        (vec!["--public-url", "events.example.com"], "https://"),
+        (vec!["--admin-public-url", "api.example.com"], "https://"),
+        (
+            vec!["--clickhouse-password", "nineteen characters"],
+            "shorter than 20",
+        ),
+    ];
+    for (args, needle) in table {
+        assert_rejected(&args, needle);
+    }
+}
+
+#[test]
+fn invalid_settings_of_clusters_are_rejected_with_advice() {
+    let table = [
         (vec!["--clickhouse-cluster", "c"], "clickhouse_url"),
         (vec!["--clickhouse-insert-quorum", "2"], "no replicas"),
         (vec!["--clickhouse-insert-quorum", "1"], "more than half"),
@@ -167,14 +236,24 @@ fn invalid_values_are_rejected_with_advice() {
             ],
             "clickhouse_cluster is not set",
         ),
-        (vec!["--public-url", "events.example.com"], "https://"),
-        (vec!["--admin-public-url", "api.example.com"], "https://"),
+        (
+            vec!["--clickhouse-url", "http://a:8123,http://b:8123"],
+            "clickhouse_cluster is not set",
+        ),
+        (
+            vec![
+                "--clickhouse-replication",
+                "none",
+                "--clickhouse-url",
+                "http://h:8123",
+            ],
+            "clickhouse_cluster is not set",
+        ),
+        (vec!["--clickhouse-replication", "keeper"], "not a cluster"),
+        (vec!["--clickhouse-replication", "zookeeper"], "`keeper`"),
     ];
     for (args, needle) in table {
-        let output = config("", &[], &args);
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(64), "{args:?}: {text}");
-        assert!(text.contains(needle), "{args:?}: {text}");
+        assert_rejected(&args, needle);
     }
 }
 

@@ -157,6 +157,40 @@ fn a_client_that_stalls_does_not_hold_a_stop_up() {
     assert!(answer.contains(r#""code":"shutting_down""#), "{answer}");
 }
 
+/// Regression: it changed nothing.
+#[test]
+fn a_second_signal_ends_the_waits_of_a_stop_and_loses_nothing() {
+    // Longer than the end is waited for. Nothing listens there, so the event is not shipped.
+    let ships = [
+        "--grace-seconds",
+        "600",
+        "--clickhouse-url",
+        "http://127.0.0.1:9",
+    ];
+    let table: [(&[&str], Signal); 3] = [
+        (&["--drain-seconds", "600"], Signal::INT),
+        (&ships, Signal::TERM),
+        (&ships, Signal::INT),
+    ];
+    for (args, second) in table {
+        let dir = TempDir::new().unwrap();
+        let mut server = Server::start_with(dir.path(), args);
+        server.capture(&json!([{"event": "kept", "distinct_id": "me"}]));
+        let ready = format!("{}/_health/ready", server.credential("health_url"));
+        kill_process(server.pid(), Signal::TERM).unwrap();
+        eventually("the beginning of the end", || {
+            let (status, text) = get(&ready, &[]);
+            (status == 503 && text.contains("shutdown")).then_some(())
+        });
+        kill_process(server.pid(), second).unwrap();
+        let status = server.wait();
+        assert!(status.success(), "{args:?}, {second:?}: {status}");
+        drop(server);
+        let server = Server::start(dir.path());
+        server.wait_for("SELECT event FROM millrace.events", "kept");
+    }
+}
+
 /// Regression: it held them, and asked for free ones, until its requests were finished.
 #[test]
 fn a_server_that_stops_gives_its_leases_up_at_once() {

@@ -194,7 +194,7 @@ impl Parser {
         for (spans, index) in document.events.iter().zip(0_u32..) {
             let spans = document.event(spans);
             match rules.validate(spans, index, &mut self.scratch) {
-                Ok(accepted) => {
+                Ok(mut accepted) => {
                     let row = EventRow {
                         uuid: accepted.uuid,
                         event: accepted.event,
@@ -208,8 +208,9 @@ impl Parser {
                     self.rows.push_event(&row);
                     if person::is_touched(spans, accepted.event) {
                         let at = person::RowPosition { created_at, index };
-                        self.person_scratch
-                            .put(&mut self.rows, rules, spans, accepted, at);
+                        let (scratch, rows) = (&mut self.person_scratch, &mut self.rows);
+                        accepted.warnings.person_update_too_large =
+                            scratch.put(rows, rules, spans, accepted, at);
                     }
                     all_named &= accepted.has_client_uuid;
                     let was_repaired = is_repaired(&self.repaired.nulls, spans);

@@ -5,6 +5,8 @@ use crate::report::{
 };
 use crate::span::BodyShape;
 use crate::validate::{TOO_LARGE, Violation, Warnings};
+use millrace_rows::{PERSON_PROPERTIES_BYTES_MAX, PROPERTY_BYTES_BESIDE};
+use std::borrow::Cow;
 
 /// Gathers a request's rejections and warnings.
 pub struct Reporter {
@@ -86,6 +88,10 @@ impl Reporter {
                 "The timestamp is more than 23 hours ahead: the time of receipt was stored instead.",
             );
         }
+        if warnings.person_update_too_large {
+            self.set_result(index, Outcome::Warning, "person_update_too_large");
+            self.add_warning(index, "person_update_too_large", too_large_detail());
+        }
         if warnings.illegal_distinct_id {
             // The v1 protocol has a word of its own for this.
             self.set_result(index, Outcome::Warning, "person_processing_disabled");
@@ -102,7 +108,12 @@ impl Reporter {
         (self.report, self.results)
     }
 
-    fn add_warning(&mut self, index: u32, code: &'static str, detail: &'static str) {
+    fn add_warning(
+        &mut self,
+        index: u32,
+        code: &'static str,
+        detail: impl Into<Cow<'static, str>>,
+    ) {
         self.report.warning_count += 1;
         if self.report.warnings.len() < REPORT_ENTRIES_MAX {
             self.report.warnings.push(Warning {
@@ -123,6 +134,16 @@ impl Reporter {
     fn attr(&self, index: u32, field: &str) -> String {
         attr(self.shape, index, field)
     }
+}
+
+/// Explains to the client that a person or group is not changed, as it would become too large.
+fn too_large_detail() -> String {
+    format!(
+        "The event sets more properties than the {PERSON_PROPERTIES_BYTES_MAX} bytes that one \
+         person or group may have, where each counts its name, its value and \
+         {PROPERTY_BYTES_BESIDE} bytes. The event was stored, but changes no property of the \
+         person or group. Set fewer of them."
+    )
 }
 
 /// Place of an event's field in the request.

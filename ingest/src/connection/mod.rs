@@ -10,6 +10,7 @@
 //! | `limits` | open connections of the process and of each address |
 //! | `stream` | socket of one connection: timeouts, and checks that hyper lacks |
 //! | `write_pace` | pace at which a peer reads responses |
+//! | `stop_phase` | stop of the process, as workers and connections are told of it |
 //! | `state` | state that the socket and the handlers of a connection share |
 //! | `framing` | where each request of a connection begins |
 //! | `raw_response` | error responses without hyper |
@@ -22,6 +23,7 @@ mod open_connections;
 pub mod raw_response;
 pub mod startup;
 pub mod state;
+pub mod stop_phase;
 pub mod stream;
 pub mod worker;
 pub mod write_pace;

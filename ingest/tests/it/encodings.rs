@@ -282,6 +282,10 @@ fn a_gzip_body_that_is_sent_wrongly_is_told_how() {
             [&sent[..], b"--"].concat(),
             "follow the end of the gzip data",
         ),
+        (
+            [&sent[..], &sent].concat(),
+            "members of a gzip body and frames of a zstd body are read as one",
+        ),
         (sent[..20].to_vec(), "cut short"),
     ];
     for (body, words) in table {

@@ -130,7 +130,9 @@ impl TestEnv {
                         Err(error) => return sender.send(Err(error)).unwrap(),
                     };
                 sender.send(Ok(parts)).unwrap();
-                server.run(async { drop(stopped.await) }).await.unwrap();
+                let stopped = async { drop(stopped.await) };
+                let run = server.run(stopped, std::future::pending());
+                run.await.unwrap();
                 tokio::task::spawn_blocking(move || running.stop())
                     .await
                     .unwrap();

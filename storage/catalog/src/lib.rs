@@ -86,6 +86,7 @@ pub use entities::batch_export_backfills::Model as BatchExportBackfill;
 pub use entities::batch_export_logs::{LogLevel, Model as BatchExportLog};
 pub use entities::batch_export_runs::{Model as BatchExportRun, RunStatus};
 pub use entities::batch_exports::{DestinationType, ExportModel, Model as BatchExport};
+pub use entities::clickhouse_users::Model as ClickHouseUser;
 pub use entities::historical_migrations::{MigrationState, Model as HistoricalMigration};
 pub use entities::ingest_nodes::{Model as IngestNode, NodeState};
 pub use entities::organization_domains::Model as Domain;

@@ -9,7 +9,7 @@ pub const ALL: &str = "*";
 pub const OPERATOR: &str = "operator";
 
 /// Families of scopes, each with a `:read` and a `:write`.
-pub const SCOPE_FAMILIES: [&str; 9] = [
+pub const SCOPE_FAMILIES: [&str; 10] = [
     "organization",
     "organization_member",
     "batch_export",
@@ -19,6 +19,7 @@ pub const SCOPE_FAMILIES: [&str; 9] = [
     "proxy_record",
     "activity_log",
     "historical_migration",
+    "query",
 ];
 
 /// Scope that an operation requires.
@@ -136,7 +137,7 @@ pub enum ScopeError {
     #[error(
         "unknown scope {0:?}; scopes are *, operator and <family>:read or <family>:write, the \
          families being organization, organization_member, batch_export, plugin, project, role, \
-         proxy_record, activity_log and historical_migration"
+         proxy_record, activity_log, historical_migration and query"
     )]
     Unknown(String),
 }

@@ -87,6 +87,22 @@ impl InsertError {
         }
     }
 
+    /// Returns true if another host of the cluster may do better: not if the rows could not be
+    /// read.
+    pub(crate) fn is_of_the_host(&self) -> bool {
+        match self.outcome {
+            InsertOutcome::Unread | InsertOutcome::Lost | InsertOutcome::TooLarge => false,
+            _ => is_of_the_host(self.code, &self.message),
+        }
+    }
+
+    /// Returns true if an exception about rows that cannot be read may be that of a connection
+    /// between hosts that ended: its text may have been lost.
+    #[must_use]
+    pub fn may_be_of_a_connection(&self) -> bool {
+        self.code.is_some_and(is_of_a_reader)
+    }
+
     /// Returns true if fewer rows may be taken: the server has too little memory for the insert, or
     /// a gateway takes no request this large.
     #[must_use]
@@ -112,7 +128,10 @@ impl StdError for InsertError {}
 
 impl From<clickhouse::error::Error> for InsertError {
     fn from(error: clickhouse::error::Error) -> Self {
-        let code = exception_code(&error);
+        let code = match &error {
+            clickhouse::error::Error::BadResponse(text) => code_of_insert(text),
+            _ => None,
+        };
         let outcome = match &error {
             clickhouse::error::Error::BadResponse(text) => outcome_of_answer(code, text),
             clickhouse::error::Error::Network(source) if never_connected(source.as_ref()) => {
@@ -197,6 +216,23 @@ pub(crate) fn code_in(text: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
+/// Parses the code of an insert's exception. The end of a connection between hosts has the codes of
+/// rows that cannot be read, and is returned as NETWORK_ERROR.
+fn code_of_insert(text: &str) -> Option<u32> {
+    let code = code_in(text)?;
+    match is_of_a_reader(code) && text.contains("while receiving packet from") {
+        true => Some(210),
+        false => Some(code),
+    }
+}
+
+/// Returns true for exceptions of whatever reads bytes, be it an insert's body or a packet.
+const fn is_of_a_reader(code: u32) -> bool {
+    // ATTEMPT_TO_READ_AFTER_EOF, CANNOT_READ_ALL_DATA, CHECKSUM_DOESNT_MATCH, INCORRECT_DATA,
+    // CANNOT_DECOMPRESS, UNKNOWN_CODEC.
+    matches!(code, 32 | 33 | 40 | 117 | 271 | 432)
+}
+
 pub(crate) const fn schema_is_missing(code: u32) -> bool {
     // UNKNOWN_TABLE, UNKNOWN_DATABASE
     matches!(code, 60 | 81)
@@ -249,11 +285,76 @@ pub(crate) fn outcome_of_answer(code: Option<u32>, text: &str) -> InsertOutcome 
     }
 }
 
+/// Returns true if the error with this code and message is of the host that was asked, so that
+/// another one may do better.
+pub(crate) fn is_of_the_host(code: Option<u32>, message: &str) -> bool {
+    match code {
+        // Nobody answered in time, or not ClickHouse.
+        None => true,
+        // NO_ZOOKEEPER, ABORTED (as when it shuts down), TABLE_IS_READ_ONLY, KEEPER_EXCEPTION: the
+        // host has lost its Keeper, or ends.
+        Some(225 | 236 | 242 | 999) => true,
+        // DNS_ERROR, SOCKET_TIMEOUT, NETWORK_ERROR, ALL_CONNECTION_TRIES_FAILED: it may be the only
+        // one that cannot reach a shard. TOO_MANY_SIMULTANEOUS_QUERIES: it is busy.
+        Some(198 | 202 | 209 | 210 | 279) => true,
+        // UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, IP_ADDRESS_NOT_ALLOWED,
+        // AUTHENTICATION_FAILED, of a shard: the host may have a wrong password for it.
+        Some(192..=195 | 516) => message.contains("Received from "),
+        Some(_) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::QueryError;
     use clickhouse::error::Error;
+
+    #[test]
+    fn an_exception_about_rows_or_settings_does_not_turn_to_another_host() {
+        let (own, of_shard) = (
+            "DB::Exception: u: Authentication failed",
+            "DB::Exception: Received from ch2:9000. DB::Exception: u: Authentication failed",
+        );
+        let table = [
+            (None, own, true),
+            (Some(999), own, true),
+            (Some(242), own, true),
+            (Some(279), own, true),
+            (Some(210), own, true),
+            (Some(202), own, true),
+            (Some(516), own, false),
+            (Some(516), of_shard, true),
+            (Some(33), of_shard, false),
+            (Some(60), of_shard, false),
+            (Some(241), of_shard, false),
+        ];
+        for (code, message, expected) in table {
+            assert_eq!(
+                is_of_the_host(code, message),
+                expected,
+                "{code:?} {message}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_connection_between_hosts_is_not_the_fault_of_the_rows() {
+        let table = [
+            "Code: 32. DB::Exception: Attempt to read after eof",
+            "Code: 33. DB::Exception: Cannot read all data",
+            "Code: 40. DB::Exception: Checksum doesn't match",
+            "Code: 271. DB::Exception: Checksum doesn't match",
+        ];
+        for text in table {
+            let text = format!("{text}: while receiving packet from ch2:9000");
+            let error = InsertError::from(Error::BadResponse(text));
+            assert_eq!(
+                (error.code, error.outcome),
+                (Some(210), InsertOutcome::Unknown)
+            );
+        }
+    }
 
     #[test]
     fn an_exception_is_classified_by_the_state_of_the_rows() {
@@ -269,16 +370,24 @@ mod tests {
                 Some(252),
                 NotStored,
             ),
+            ("Code: 33. DB::Exception: Cut data", Some(33), BadData),
             (
-                "Code: 33. DB::Exception: Cannot read all data",
-                Some(33),
+                "Code: 32. DB::Exception: Attempt to read after eof",
+                Some(32),
                 BadData,
             ),
             (
-                "Code: 117. DB::Exception: Unexpected data",
-                Some(117),
+                "Code: 40. DB::Exception: Checksum doesn't match",
+                Some(40),
                 BadData,
             ),
+            // Of a body, whose checksum is not the engine's own.
+            (
+                "Code: 271. DB::Exception: Checksum doesn't match",
+                Some(271),
+                BadData,
+            ),
+            ("Code: 117. DB::Exception: Bad data", Some(117), BadData),
             (
                 "Code: 516. DB::Exception: u: Authentication failed",
                 Some(516),

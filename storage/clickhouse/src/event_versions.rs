@@ -5,7 +5,7 @@
 //! by its [`RowKey`](millrace_rows::RowKey).
 
 use crate::nonce::Nonce;
-use crate::presence::instant;
+use crate::wanted_rows::instant;
 use crate::{ClickHouse, QueryError};
 use millrace_rows::{Micros, Month, ProjectId, Table};
 use serde::Deserialize;

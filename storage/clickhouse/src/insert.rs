@@ -7,7 +7,9 @@
 //! The body carries its length, though it is sent piece by piece: a connection that breaks in the
 //! middle must not look like a shorter insert.
 
+use crate::definitions::unsent;
 use crate::insert_body::Body;
+use crate::post::SuccessAnswer;
 use crate::settings::quoted_name;
 use crate::{ClickHouse, InsertError, InsertOutcome};
 
@@ -63,13 +65,38 @@ impl ClickHouse {
             ("query_id", insert.token),
         ];
         parameters.extend(SETTINGS);
-        let quorum = self.settings.quorum_of_inserts();
-        parameters.extend(quorum.iter().map(|(name, value)| (*name, value.as_str())));
+        let shared = self.shared_settings();
+        parameters.extend(shared.iter().map(|(name, value)| (*name, value.as_str())));
         // `CompressedData` of the crate can only be made by compressing, so it is of no use for
         // blocks that are compressed already: they are sent as they are, with `decompress=1`.
-        let answered = self.poster.post(&self.settings, &parameters, insert.body);
-        let proven = answered.await?.check_query_id(insert.token);
+        let answered = self.post(&parameters, insert.body).await?;
+        let proven = answered.check_query_id(insert.token);
         proven.map_err(InsertError::unproven)
+    }
+
+    /// Settings of all inserts, by quorum and by shards.
+    pub(crate) fn shared_settings(&self) -> Vec<(&'static str, String)> {
+        let mut settings = self.settings.quorum_of_inserts();
+        settings.extend(self.settings.of_shards());
+        settings
+    }
+
+    /// Sends rows to the host that is asked now, and turns to another one if it fails.
+    pub(crate) async fn post<B: Body>(
+        &self,
+        parameters: &[(&str, &str)],
+        rows: &B,
+    ) -> Result<SuccessAnswer, InsertError> {
+        let host = self.hosts.current();
+        let asked = self.may_ask(host).await;
+        asked.map_err(|error| unsent(&error))?;
+        let to = (&*self.settings, self.hosts.url(host));
+        let answered = self.poster.post(to, parameters, rows).await;
+        let is_of_the_host = answered.as_ref().is_err_and(InsertError::is_of_the_host);
+        if is_of_the_host {
+            self.leave(host).await;
+        }
+        answered
     }
 
     fn insert_statement(&self, insert_target: &str) -> Result<String, InsertError> {

@@ -7,11 +7,15 @@
 //! | `tls` | [`Tls`]: trusted certificate authorities; advice on failed handshakes |
 //! | `usable` | checks that ClickHouse can be used; advice if it cannot |
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
-//! | `dialect` | statements of one server and of a cluster |
+//! | `dialect`, `replication` | statements of one server and of a cluster |
+//! | `shards` | tables of a cluster that grows: renamed, and copied to new shards |
+//! | `hosts` | addresses of a cluster's hosts, of which another one serves when one fails |
+//! | `definitions` | compares the hosts' definitions of the cluster before anything is sent |
 //! | `insert`, `insert_body` | [`Insert`]: one block of one month, under a token |
 //! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
-//! | `presence` | looks up stored rows, running inserts and the server's boot id |
+//! | `presence`, `present_keys`, `wanted_rows` | looks up stored rows and running inserts |
+//! | `boot_id` | the server's boot id, or that of all shards together |
 //! | `nonce` | random text of a query, which its answer has to repeat; [`nonce_column`] |
 //! | `event_versions` | [`EventVersion`]: looks up events that later ones may have replaced |
 //! | `single_flight` | one query of many callers, run once at a time |
@@ -20,6 +24,8 @@
 //! | `person_table` | [`PersonTable`]: tables of persons and groups |
 //! | `persons` | persons and groups as the catalog has them; views of them |
 //! | `retention` | drops person updates that were applied long ago |
+//! | `project_views`, `project_users` | [`ProjectViews`], [`ProjectUsers`]: access of a project to its rows |
+//! | `project_query`, `running_query` | [`ProjectAnswer`]: answers of customers' statements; their end |
 //! | `rejected_events`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
 //! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
 //!
@@ -34,9 +40,12 @@
 
 mod answer;
 mod backup;
+mod boot_id;
+mod definitions;
 mod dialect;
 mod error;
 mod event_versions;
+mod hosts;
 mod insert;
 mod insert_body;
 mod migrate;
@@ -46,19 +55,27 @@ mod person_table;
 mod persons;
 mod post;
 mod presence;
+mod present_keys;
+mod project_query;
+mod project_users;
+mod project_views;
 mod purge;
 mod query_error;
 mod query_id;
 mod quorum;
 mod rejected_events;
+mod replication;
 mod retention;
+mod running_query;
 mod schema;
 mod select;
 mod settings;
+mod shards;
 mod single_flight;
 mod tail;
 mod tls;
 mod usable;
+mod wanted_rows;
 mod work_budget;
 
 pub use backup::{CopyId, CopyState};
@@ -66,14 +83,19 @@ pub use error::{InsertError, InsertOutcome};
 pub use event_versions::{EventIdentity, EventVersion};
 pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use insert_body::Body;
-pub use migrate::MigrateError;
+pub use migrate::{MigrateError, schema_statements};
 pub use nonce::nonce_column;
 pub use person_table::PersonTable;
 pub use presence::{PRESENCE_KEYS_MAX, PresenceCount};
+pub use present_keys::PlacedKey;
+pub use project_query::{ProjectAnswer, ProjectLogin, ProjectStatement, QueryProgress};
+pub use project_users::{ProjectUsers, UserLimits};
+pub use project_views::{ProjectToken, ProjectViews};
 pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};
 pub use rejected_events::{RejectedCount, RejectedEvent, RejectedFilter};
+pub use replication::{Replication, ReplicationError};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{Settings, quoted_name, quoted_text};
 pub use tls::{Tls, TlsError};
@@ -81,6 +103,7 @@ pub use usable::{Purpose, Unusable};
 
 use clickhouse::query::Query;
 use clickhouse::{Client, Compression};
+use hosts::Hosts;
 use nonce::Nonce;
 use post::Poster;
 use single_flight::SingleFlight;
@@ -91,8 +114,11 @@ use uuid::Uuid;
 /// A ClickHouse server (or cluster) and the database in it. Clones share connections.
 #[derive(Clone)]
 pub struct ClickHouse {
-    /// Sends statements without a default database, so that the database may be missing.
+    /// Sends statements without a default database, so that the database may be missing. It has no
+    /// address yet.
     client: Client,
+    /// Addresses to send to, shared by clones.
+    hosts: Arc<Hosts>,
     /// Sends inserts.
     poster: Poster,
     settings: Arc<Settings>,
@@ -111,7 +137,6 @@ impl ClickHouse {
             None => Client::default(),
         };
         let client = client
-            .with_url(settings.url.as_str())
             .with_user(settings.user.as_str())
             .with_password(settings.password.as_str())
             .with_product_info("millrace", env!("CARGO_PKG_VERSION"))
@@ -119,6 +144,7 @@ impl ClickHouse {
             .with_validation(false);
         Self {
             client,
+            hosts: Arc::new(Hosts::of(settings)),
             poster: Poster::new(settings),
             settings: Arc::new(settings.clone()),
             boot_ids: Arc::new(SingleFlight::new()),
@@ -129,7 +155,14 @@ impl ClickHouse {
     /// the part in one step: true of replicated tables, not of plain ones.
     #[must_use]
     pub fn tokens_are_atomic(&self) -> bool {
-        self.settings.cluster.is_some()
+        self.settings.tokens_are_atomic()
+    }
+
+    /// Returns true if rows are spread over shards: an insert may be stored on one and not on
+    /// another.
+    #[must_use]
+    pub fn is_sharded(&self) -> bool {
+        self.settings.sharded().is_some()
     }
 
     /// Returns true if the address is a cluster's: statements may run on any of its hosts.
@@ -154,7 +187,7 @@ impl ClickHouse {
     /// # Errors
     /// If the server cannot be asked.
     pub async fn version(&self) -> Result<String, QueryError> {
-        self.within_deadline(self.client.query_raw("SELECT version()").fetch_one())
+        self.within_deadline(self.client().query_raw("SELECT version()").fetch_one())
             .await
     }
 
@@ -178,28 +211,64 @@ impl ClickHouse {
         Ok(number)
     }
 
-    /// Has a query see all rows that reached the quorum, if one is set: a replica that lacks some
-    /// refuses.
+    /// Has a query see all rows that reached the quorum, if one is set, and those of all shards: a
+    /// replica that lacks some refuses.
     pub(crate) fn seeing_quorum(&self, query: Query) -> Query {
-        match self.settings.quorum_of_reads() {
-            Some((name, value)) => query.with_setting(name, value),
-            None => query,
-        }
+        let settings = self.settings.of_reads().into_iter();
+        settings.fold(query, |query, (name, value)| {
+            query.with_setting(name, value)
+        })
+    }
+
+    /// Returns a client of the host that is asked now.
+    pub(crate) fn client(&self) -> Client {
+        let host = self.hosts.current();
+        self.client.clone().with_url(self.hosts.url(host))
     }
 
     /// Returns a client that checks the names and types of the columns that it is answered.
     pub(crate) fn proving(&self) -> Client {
-        self.client.clone().with_validation(true)
+        self.client().with_validation(true)
     }
 
     pub(crate) async fn execute(&self, sql: &str) -> Result<(), QueryError> {
-        self.within_deadline(self.client.query_raw(sql).execute())
+        self.within_deadline(self.client().query_raw(sql).execute())
             .await
+    }
+
+    /// Executes a statement that changes tables or stops statements, on each host that no
+    /// `ON CLUSTER` reaches.
+    pub(crate) async fn execute_on_hosts(&self, sql: &str) -> Result<(), QueryError> {
+        if self.settings.replication() != Some(Replication::None) {
+            return self.execute(sql).await;
+        }
+        for url in self.hosts.urls() {
+            let client = self.client.clone().with_url(url);
+            self.before_deadline(client.query_raw(sql).execute())
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a query of the host that is asked now within its deadline, and turns to another host if
+    /// that one fails.
+    pub(crate) async fn within_deadline<T>(
+        &self,
+        query: impl Future<Output = Result<T, clickhouse::error::Error>>,
+    ) -> Result<T, QueryError> {
+        let host = self.hosts.current();
+        self.may_ask(host).await?;
+        let answered = self.before_deadline(query).await;
+        let is_of_the_host = answered.as_ref().is_err_and(QueryError::is_of_the_host);
+        if is_of_the_host {
+            self.leave(host).await;
+        }
+        answered
     }
 
     /// Runs a query within its deadline: a server that accepts and never answers must not hold a
     /// shipper for ever.
-    pub(crate) async fn within_deadline<T>(
+    pub(crate) async fn before_deadline<T>(
         &self,
         query: impl Future<Output = Result<T, clickhouse::error::Error>>,
     ) -> Result<T, QueryError> {

@@ -19,7 +19,7 @@ pub(crate) type Keys = BTreeMap<String, u64>;
 
 impl PersonTable {
     /// Key columns of the table.
-    const fn key_columns(self) -> &'static str {
+    pub(crate) const fn key_columns(self) -> &'static str {
         match self {
             Self::Persons => "team_id, id",
             Self::DistinctIds => "team_id, distinct_id",
@@ -69,7 +69,8 @@ pub(crate) fn keys(table: PersonTable, rows: &[u8]) -> Option<Keys> {
 }
 
 impl ClickHouse {
-    /// Returns true if all of the rows are stored, in these versions or later ones.
+    /// Returns true if all of the rows are stored, in these versions or later ones, on the host or
+    /// on a shard.
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -77,6 +78,7 @@ impl ClickHouse {
         &self,
         table: PersonTable,
         keys: &Keys,
+        shard: Option<u32>,
     ) -> Result<bool, QueryError> {
         let mut of_version: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
         let (mut bytes, mut count) = (0, 0);
@@ -85,20 +87,21 @@ impl ClickHouse {
             bytes += key.len() + 64;
             count += 1;
             if bytes >= QUERY_BYTES_MAX {
-                if self.count_copied(table, &of_version).await? != count {
+                if self.count_copied(table, &of_version, shard).await? != count {
                     return Ok(false);
                 }
                 of_version.clear();
                 (bytes, count) = (0, 0);
             }
         }
-        Ok(count == 0 || self.count_copied(table, &of_version).await? == count)
+        Ok(count == 0 || self.count_copied(table, &of_version, shard).await? == count)
     }
 
     async fn count_copied(
         &self,
         table: PersonTable,
         of_version: &BTreeMap<u64, Vec<&str>>,
+        shard: Option<u32>,
     ) -> Result<u64, QueryError> {
         let columns = table.key_columns();
         let mut wanted = String::new();
@@ -111,7 +114,13 @@ impl ClickHouse {
                 "{or}(({columns}) IN ({keys}) AND version >= {version})"
             );
         }
-        let source = self.person_source(table);
+        let (source, wanted) = match shard {
+            None => (self.person_source(table), wanted),
+            Some(shard) => (
+                self.everywhere(table),
+                format!("_shard_num = {shard} AND ({wanted})"),
+            ),
+        };
         self.fetch_u64(&format!(
             "SELECT uniqExact({columns}) FROM {source} WHERE {wanted}"
         ))

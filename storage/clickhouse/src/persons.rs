@@ -8,49 +8,72 @@
 use crate::dialect::Dialect;
 use crate::person_presence;
 use crate::person_table::PersonTable;
-use crate::settings::quoted_name;
-use crate::{ClickHouse, InsertError};
+use crate::{ClickHouse, InsertError, InsertOutcome};
 use bytes::Bytes;
 use millrace_rows::PERSON_NAMESPACE;
 use uuid::Uuid;
 
 impl ClickHouse {
-    /// Returns the table expression of such a table for a FROM: on a cluster, all of its shards.
+    /// Returns the table expression of such a table for a FROM. On a cluster every host has all of
+    /// it.
     #[must_use]
     pub fn person_source(&self, table: PersonTable) -> String {
         self.source_named(table.name())
     }
 
-    /// Stores rows, as RowBinary, in one of the tables. They may be stored already. Success names
-    /// this very insert: a gateway may repeat ClickHouse's answer to another one.
+    /// Stores rows, as RowBinary, in one of the tables, on each shard. They may be stored already.
+    /// Success names this very insert: a gateway may repeat ClickHouse's answer to another one.
     ///
     /// # Errors
     /// If the server cannot be asked or refuses, or success is answered without proof and the rows
     /// are not stored; then they are to be sent again.
     pub async fn copy_persons(&self, table: PersonTable, rows: Bytes) -> Result<(), InsertError> {
-        let sql = format!(
-            "INSERT INTO {}.{} ({}) FORMAT RowBinary",
-            quoted_name(&self.settings.database),
-            quoted_name(table.name()),
-            table.columns(),
-        );
+        if !self.is_sharded() {
+            return self.copy_persons_to(table, rows, None).await;
+        }
+        let shards = self.shard_count().await.map_err(|error| InsertError {
+            outcome: InsertOutcome::NotStored,
+            code: error.code,
+            message: error.to_string(),
+        })?;
+        // Every shard has all, so that a shard joins its events by itself. One that fails has the
+        // rows sent again to all.
+        for shard in 1..=shards {
+            self.copy_persons_to(table, rows.clone(), Some(shard))
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn copy_persons_to(
+        &self,
+        table: PersonTable,
+        rows: Bytes,
+        shard: Option<u32>,
+    ) -> Result<(), InsertError> {
+        let into = match shard {
+            None => self.person_source(table),
+            Some(_) => self.everywhere(table),
+        };
+        let sql = format!("INSERT INTO {into} ({}) FORMAT RowBinary", table.columns());
         let query_id = Uuid::new_v4().to_string();
+        let mut settings = self.shared_settings();
+        settings.extend(shard.map(|shard| ("insert_shard_id", shard.to_string())));
         let mut parameters = vec![
             ("query", sql.as_str()),
             ("query_id", query_id.as_str()),
             ("async_insert", "0"),
             ("insert_deduplicate", "0"),
         ];
-        let quorum = self.settings.quorum_of_inserts();
-        parameters.extend(quorum.iter().map(|(name, value)| (*name, value.as_str())));
+        parameters.extend(settings.iter().map(|(name, value)| (*name, value.as_str())));
         let body = vec![rows.clone()];
-        let answered = self.poster.post(&self.settings, &parameters, &body);
-        let Err(words) = answered.await?.check_query_id(&query_id) else {
+        let answered = self.post(&parameters, &body).await?;
+        let Err(words) = answered.check_query_id(&query_id) else {
             return Ok(());
         };
         // A gateway may strip ClickHouse's headers, on every try.
         let missing = match person_presence::keys(table, &rows) {
-            Some(keys) => match self.are_copied(table, &keys).await {
+            Some(keys) => match self.are_copied(table, &keys, shard).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => "the rows are not there".to_owned(),
                 Err(error) => format!("it cannot be asked for the rows: {error}"),
@@ -63,8 +86,9 @@ impl ClickHouse {
 
 /// Statements that create the tables and the views.
 pub(crate) fn statements(dialect: &Dialect) -> Vec<String> {
-    let tables = PersonTable::ALL.map(|table| of_table(dialect, table));
-    let mut statements = Vec::from(tables);
+    let tables = PersonTable::ALL.into_iter();
+    let tables = tables.map(|table| dialect.everywhere(table.name(), of_table(dialect, table)));
+    let mut statements: Vec<String> = tables.flatten().collect();
     statements.push(persons_current(dialect));
     statements.push(events_with_persons(dialect));
     statements
@@ -110,10 +134,9 @@ fn of_table(dialect: &Dialect, table: PersonTable) -> String {
 /// View of the persons as they are now.
 fn persons_current(dialect: &Dialect) -> String {
     format!(
-        "CREATE VIEW IF NOT EXISTS {view} AS \
-         SELECT team_id, id, created_at, properties, is_identified, version \
+        "{create} AS SELECT team_id, id, created_at, properties, is_identified, version \
          FROM {persons} FINAL WHERE NOT is_deleted",
-        view = dialect.head("persons_current"),
+        create = dialect.create_view("persons_current"),
         persons = dialect.source("persons"),
     )
 }
@@ -122,8 +145,7 @@ fn persons_current(dialect: &Dialect) -> String {
 /// others the person's id is computed, and the person has no properties.
 fn events_with_persons(dialect: &Dialect) -> String {
     format!(
-        "CREATE VIEW IF NOT EXISTS {view} AS \
-         SELECT e.uuid AS uuid, e.event AS event, e.properties AS properties, \
+        "{create} AS SELECT e.uuid AS uuid, e.event AS event, e.properties AS properties, \
          e.timestamp AS timestamp, e.team_id AS team_id, e.distinct_id AS distinct_id, \
          e.created_at AS created_at, e.historical_migration AS historical_migration, \
          if(k.version > 0, k.person_id, {computed}) AS person_id, \
@@ -136,7 +158,7 @@ fn events_with_persons(dialect: &Dialect) -> String {
          FROM (SELECT * FROM {ids} FINAL) AS d LEFT ANY JOIN (SELECT * FROM {persons} FINAL) AS p \
          ON d.team_id = p.team_id AND d.person_id = p.id\
          ) AS k ON e.team_id = k.team_id AND e.distinct_id = k.distinct_id",
-        view = dialect.head("events_with_persons"),
+        create = dialect.create_view("events_with_persons"),
         computed = computed_id("e.team_id", "e.distinct_id"),
         events = dialect.source("events"),
         ids = dialect.source("person_distinct_ids"),

@@ -10,6 +10,7 @@ use crate::{InsertError, Settings};
 use bytes::Bytes;
 use clickhouse::error::Error;
 use hyper::body::{Frame, Incoming};
+use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -29,8 +30,8 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 const IDLE_MAX: Duration = Duration::from_secs(2);
 /// Most bytes of an answer that are read: an exception begins with its code.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-const QUERY_ID: &str = "x-clickhouse-query-id";
-const EXCEPTION_CODE: &str = "x-clickhouse-exception-code";
+pub(crate) const QUERY_ID: &str = "x-clickhouse-query-id";
+pub(crate) const EXCEPTION_CODE: &str = "x-clickhouse-exception-code";
 
 /// Connections for inserts. Clones share them.
 #[derive(Clone)]
@@ -86,15 +87,20 @@ impl Poster {
         }
     }
 
-    /// Sends rows with a statement, and waits for the answer to its end.
+    /// Sends rows with a statement to a host, and waits for the answer to its end.
     pub(crate) async fn post<B: Body>(
         &self,
-        settings: &Settings,
+        (settings, url): (&Settings, &str),
         parameters: &[(&str, &str)],
         rows: &B,
     ) -> Result<SuccessAnswer, InsertError> {
         let (sender, receiver) = mpsc::channel(1);
-        let request = request(settings, parameters, rows.len_bytes(), Pieces(receiver))?;
+        let request = request(
+            (settings, url),
+            parameters,
+            rows.len_bytes(),
+            Pieces(receiver),
+        )?;
         let mut response = pin!(self.request(request));
         let time_max = settings.insert_timeout;
         // An answer may come before all is sent, as an exception does. Sending goes first, so that
@@ -126,21 +132,40 @@ impl Poster {
         Ok(answered)
     }
 
-    /// Sends a statement that carries no rows, and waits for the answer to its end. The caller
-    /// limits how long that may take.
+    /// Sends a statement that carries no rows to a host, and waits for the answer to its end. The
+    /// caller limits how long that may take.
     pub(crate) async fn post_statement(
         &self,
-        settings: &Settings,
+        (settings, url): (&Settings, &str),
         parameters: &[(&str, &str)],
         sql: &str,
     ) -> Result<SuccessAnswer, Error> {
+        let begun = self.begin_statement((settings, url), parameters, &[], sql);
+        success(begun.await?).await
+    }
+
+    /// Sends a statement that carries no rows to a host, with further headers, and returns the
+    /// answer as soon as its head is there.
+    pub(crate) async fn begin_statement(
+        &self,
+        (settings, url): (&Settings, &str),
+        parameters: &[(&str, &str)],
+        headers: &[(&'static str, &str)],
+        sql: &str,
+    ) -> Result<Response<Incoming>, Error> {
         let (sender, receiver) = mpsc::channel(1);
-        let request = request(settings, parameters, sql.len() as u64, Pieces(receiver))?;
+        let body = Pieces(receiver);
+        let mut request = request((settings, url), parameters, sql.len() as u64, body)?;
+        for (name, value) in headers {
+            let value = HeaderValue::from_str(value);
+            let value = value.map_err(|error| Error::InvalidParams(error.into()))?;
+            request.headers_mut().insert(*name, value);
+        }
         // The channel holds one piece.
         let _ = sender.try_send(Bytes::copy_from_slice(sql.as_bytes()));
         drop(sender);
         let answered = self.request(request).await;
-        success(answered.map_err(|error| Error::Network(error.into()))?).await
+        answered.map_err(|error| Error::Network(error.into()))
     }
 
     fn request(&self, request: Request<Pieces>) -> ResponseFuture {
@@ -152,12 +177,12 @@ impl Poster {
 }
 
 fn request(
-    settings: &Settings,
+    (settings, url): (&Settings, &str),
     parameters: &[(&str, &str)],
     bytes: u64,
     body: Pieces,
 ) -> Result<Request<Pieces>, Error> {
-    let mut url = Url::parse(&settings.url).map_err(|error| Error::InvalidParams(error.into()))?;
+    let mut url = Url::parse(url).map_err(|error| Error::InvalidParams(error.into()))?;
     url.query_pairs_mut().clear().extend_pairs(parameters);
     Request::post(url.as_str())
         .header("Content-Length", bytes)
@@ -220,7 +245,8 @@ async fn success(response: Response<Incoming>) -> Result<SuccessAnswer, Error> {
     Err(Error::BadResponse(message))
 }
 
-fn header(headers: &HeaderMap, name: &str) -> Option<String> {
+/// Value of a header as text.
+pub(crate) fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
 

@@ -12,14 +12,18 @@
 
 use crate::nonce::Nonce;
 use crate::settings::{quoted_name, quoted_text};
-use crate::{ClickHouse, QueryError};
+use crate::wanted_rows::{WantedRows, has_index, instant, within};
+use crate::{ClickHouse, PlacedKey, QueryError, Replication};
 use clickhouse::query::Query;
 use millrace_rows::{Month, RowKey, Table};
+use std::collections::HashSet;
 use std::fmt::Write;
-use uuid::Uuid;
 
 /// Most keys of one call of [`ClickHouse::count_present`].
 pub const PRESENCE_KEYS_MAX: usize = 8_192;
+
+/// Condition that finds what shards run of a statement.
+const OF_STATEMENT: &str = " OR initial_query_id = TOKEN";
 
 /// Settings of a query with so many keys, which lift the limits on its length.
 const LONG_QUERY: [(&str, &str); 2] = [
@@ -56,8 +60,8 @@ impl ClickHouse {
         Ok(self.fetch_u64(&sql).await? > 0)
     }
 
-    /// Counts the `keys` that are in the table, and their rows. The keys must be distinct, and at
-    /// most [`PRESENCE_KEYS_MAX`].
+    /// Counts the `keys` that are in the table, and their rows: on replicas that may be behind, in
+    /// that of any. The keys must be distinct, and at most [`PRESENCE_KEYS_MAX`].
     ///
     /// # Errors
     /// If the server cannot be asked.
@@ -72,9 +76,23 @@ impl ClickHouse {
         };
         let nonce = Nonce::new();
         let answer = self.long_query(&nonce.put_into(&sql)).fetch_one();
-        let (answered, keys, rows): (String, u64, u64) = self.within_deadline(answer).await?;
+        let (answered, found_keys, rows): (String, u64, u64) = self.within_deadline(answer).await?;
         nonce.check(&answered)?;
-        Ok(PresenceCount { keys, rows })
+        let counted = PresenceCount {
+            keys: found_keys,
+            rows,
+        };
+        if counted.keys >= keys.len() as u64 || !self.settings.replicas_may_be_behind() {
+            return Ok(counted);
+        }
+        // Replicas were asked of which some may lack rows that others of their shards have.
+        let listed = self.present_keys(table, month, keys).await?;
+        let listed: HashSet<PlacedKey> = listed.into_iter().collect();
+        let listed_keys: HashSet<RowKey> = listed.iter().map(|row| row.key).collect();
+        Ok(PresenceCount {
+            keys: counted.keys.max(listed_keys.len() as u64),
+            rows: counted.rows.max(listed.len() as u64),
+        })
     }
 
     /// Makes a query with many keys that sees all stored rows.
@@ -86,26 +104,12 @@ impl ClickHouse {
         self.seeing_quorum(query)
     }
 
-    /// Returns a query with the keys as plain literals, of which a server parses many at once.
     fn count_query(&self, table: Table, month: Month, keys: &[RowKey]) -> Option<String> {
-        let has_index = has_index(table, keys);
-        let index_column = if has_index { ", `index`" } else { "" };
-        let (id_column, at_column) = table.key_columns();
-        let key_columns = format!("{id_column}, toUnixTimestamp64Micro({at_column}){index_column}");
-        let mut wanted = String::with_capacity(keys.len() * 72);
-        for key in keys {
-            let comma = if wanted.is_empty() { "" } else { "," };
-            // Writing to a String cannot fail.
-            let _ = write!(wanted, "{comma}('{}',{}", key.id, key.received_at.0);
-            if let Some(index) = key.index.filter(|_| has_index) {
-                let _ = write!(wanted, ",{index}");
-            }
-            wanted.push(')');
-        }
+        let wanted = WantedRows::of(table, month, keys)?;
         Some(format!(
-            "SELECT uniqExact({key_columns}) AS keys, count() AS rows FROM {table} \
-             WHERE {within} AND ({key_columns}) IN ({wanted})",
-            within = within(table, month, keys)?,
+            "SELECT uniqExact({key_columns}) AS keys, count() AS rows FROM {table} WHERE {condition}",
+            key_columns = wanted.key_columns,
+            condition = wanted.condition,
             table = self.source(table),
         ))
     }
@@ -143,51 +147,19 @@ impl ClickHouse {
     pub async fn insert_is_running(&self, token: &str) -> Result<bool, QueryError> {
         let token = quoted_text(token);
         let processes = self.on_every_host("processes");
-        // An unreachable replica does not matter: Keeper knows the token of any insert there.
-        let settings = match &self.settings.cluster {
-            Some(_) => " SETTINGS skip_unavailable_shards = 1",
-            None => "",
+        let (of_statement, settings) = match self.settings.replication() {
+            None => ("", ""),
+            // A shard whose host is gone may still run it.
+            Some(Replication::None) => (OF_STATEMENT, " SETTINGS skip_unavailable_shards = 0"),
+            // An unreachable replica does not matter: Keeper knows the token of any insert there.
+            Some(_) => (OF_STATEMENT, " SETTINGS skip_unavailable_shards = 1"),
         };
         let sql = format!(
-            "SELECT count() FROM {processes} \
-             WHERE query_id = {token} OR Settings['insert_deduplication_token'] = {token}{settings}"
+            "SELECT count() FROM {processes} WHERE query_id = {token}{of_statement} \
+             OR Settings['insert_deduplication_token'] = {token}{settings}",
+            of_statement = of_statement.replace("TOKEN", &token),
         );
         Ok(self.fetch_u64(&sql).await? > 0)
-    }
-
-    /// Asks for the server's boot id, which changes when it restarts, and only then.
-    ///
-    /// The id is in a table that lives in the server's memory. The uptime would not do: it is in
-    /// whole seconds, and a server may be killed twice within one. `scope` is the name of the
-    /// calling process: clones of a client ask one after the other, and share answers.
-    ///
-    /// # Errors
-    /// If the server cannot be asked.
-    pub async fn server_boot_id(&self, scope: &str) -> Result<Uuid, QueryError> {
-        self.boot_ids.ask(scope, self.ask_for_boot_id(scope)).await
-    }
-
-    async fn ask_for_boot_id(&self, scope: &str) -> Result<Uuid, QueryError> {
-        let table = format!("{}.server_runs", quoted_name(&self.settings.database));
-        let scope = quoted_text(scope);
-        // Always the same of two rows, if another process asks under our name. An aggregate answers
-        // even if there is none: an answer without a row would prove nothing. Of no rows a profile
-        // may have it answer NULL, and then its type is another one for any number of rows.
-        let query = format!(
-            "SELECT count() AS found, assumeNotNull(min(run)) AS boot_id FROM {table} \
-             WHERE scope = {scope}"
-        );
-        if let Some(boot_id) = self.fetch_boot_id(&query).await? {
-            return Ok(boot_id);
-        }
-        self.execute(&format!(
-            "INSERT INTO {table} (scope, run) SELECT {scope}, generateUUIDv4() \
-             SETTINGS async_insert = 0"
-        ))
-        .await?;
-        self.fetch_boot_id(&query).await?.ok_or_else(|| {
-            QueryError::without_code("the server forgot the boot id it was just given".to_owned())
-        })
     }
 
     /// Returns the table expression of a system table: on a cluster, of all its hosts.
@@ -203,64 +175,24 @@ impl ClickHouse {
         }
     }
 
-    async fn fetch_boot_id(&self, sql: &str) -> Result<Option<Uuid>, QueryError> {
-        let nonce = Nonce::new();
-        let answer = self.proving().query_raw(&nonce.put_into(sql)).fetch_one();
-        let row: BootIdRow = self.within_deadline(answer).await?;
-        nonce.check(&row.nonce)?;
-        Ok((row.found > 0).then_some(row.boot_id))
-    }
-
     /// Returns the table expression of a table for a FROM: on a cluster, all of its shards.
     #[must_use]
     pub fn source(&self, table: Table) -> String {
         self.source_named(table.name())
     }
 
+    /// Name of a table. On a cluster it is one over all shards, or one that every host has whole.
     pub(crate) fn source_named(&self, table: &str) -> String {
         let database = quoted_name(&self.settings.database);
-        let table = quoted_name(table);
-        match &self.settings.cluster {
-            Some(cluster) => format!("cluster({}, {database}.{table})", quoted_text(cluster)),
-            None => format!("{database}.{table}"),
+        format!("{database}.{}", quoted_name(table))
+    }
+
+    /// Table expression of a table of which each shard has rows of its own, and that none is over.
+    pub(crate) fn of_all_shards(&self, table: &str) -> String {
+        let source = format!("{}.{table}", quoted_name(&self.settings.database));
+        match self.settings.sharded() {
+            Some(cluster) => format!("cluster({}, {source})", quoted_text(cluster)),
+            None => source,
         }
     }
-}
-
-/// Answer to a query of `server_runs`, the table of boot ids.
-#[derive(clickhouse::Row, serde::Deserialize)]
-struct BootIdRow {
-    nonce: String,
-    /// Number of rows; without one the boot id means nothing.
-    found: u64,
-    #[serde(with = "clickhouse::serde::uuid")]
-    boot_id: Uuid,
-}
-
-/// Returns true if rows are told apart by an index, as in parts of a block: rows of a request share
-/// its id.
-fn has_index(table: Table, keys: &[RowKey]) -> bool {
-    table == Table::RejectedEvents && keys.iter().all(|key| key.index.is_some())
-}
-
-/// Condition for a WHERE that bounds the rows with keys; `None` without a key.
-fn within(table: Table, month: Month, keys: &[RowKey]) -> Option<String> {
-    let from = keys.iter().map(|key| key.received_at.0).min()?;
-    let to = keys.iter().map(|key| key.received_at.0).max()?;
-    let (_, at_column) = table.key_columns();
-    let partition_column = match table {
-        Table::Events => "timestamp",
-        Table::RejectedEvents => "received_at",
-        Table::PersonUpdates => "created_at",
-    };
-    Some(format!(
-        "toYYYYMM({partition_column}) = {month} AND {at_column} BETWEEN {from} AND {to}",
-        from = instant(from),
-        to = instant(to),
-    ))
-}
-
-/// A `DateTime64(6, 'UTC')` literal.
-pub(crate) fn instant(micros: i64) -> String {
-    format!("fromUnixTimestamp64Micro({micros}, 'UTC')")
 }

@@ -3,6 +3,7 @@
 //! Deleting rewrites the parts that hold such rows. The server does that in the background and goes
 //! on after a restart, so it is started and then watched.
 
+use crate::dialect::Dialect;
 use crate::nonce::Nonce;
 use crate::rejected_events::RESENT;
 use crate::settings::{quoted_name, quoted_text};
@@ -93,11 +94,11 @@ impl ClickHouse {
             .map(|project| project.0.to_string())
             .collect();
         for table in tables() {
-            self.execute(&format!(
+            self.execute_on_hosts(&format!(
                 "ALTER TABLE {database}.{table}{on_cluster} DELETE WHERE team_id IN ({project_ids}) \
                  SETTINGS mutations_sync = 0",
                 database = quoted_name(&self.settings.database),
-                table = quoted_name(table),
+                table = quoted_name(&self.local_name(table)),
                 on_cluster = self.on_cluster(),
                 project_ids = project_ids.join(", "),
             ))
@@ -130,10 +131,16 @@ impl ClickHouse {
         })
     }
 
+    /// Clause that sends a statement to every host of a cluster.
     pub(crate) fn on_cluster(&self) -> String {
-        let cluster = self.settings.cluster.as_deref();
-        cluster.map_or_else(String::new, |name| {
-            format!(" ON CLUSTER {}", quoted_text(name))
-        })
+        Dialect::of(&self.settings).on_cluster()
+    }
+
+    /// Name of the table that has the rows: on shards, those of one of them.
+    pub(crate) fn local_name(&self, table: &str) -> String {
+        match PersonTable::ALL.iter().any(|it| it.name() == table) {
+            true => table.to_owned(),
+            false => Dialect::of(&self.settings).local(table),
+        }
     }
 }

@@ -2,12 +2,15 @@
 
 use crate::InsertOutcome;
 use crate::error::{
-    code_in, described, exception_code, never_connected, outcome_of_answer, schema_is_missing,
-    tls_advice,
+    code_in, described, exception_code, is_of_the_host, never_connected, outcome_of_answer,
+    schema_is_missing, tls_advice,
 };
 use clickhouse::error::Error;
 use std::error::Error as StdError;
 use std::fmt;
+
+/// ClickHouse's code `SYNTAX_ERROR`.
+const SYNTAX_ERROR: u32 = 62;
 
 /// Kind of an error, by the action that an operator has to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,6 +19,9 @@ pub enum QueryErrorKind {
     Misconfigured,
     /// The TLS handshake fails until somebody changes something; with advice.
     Tls(&'static str),
+    /// The hosts of a cluster cannot be used together: somebody has to change its definition or our
+    /// settings.
+    Cluster,
     /// There was no connection, so the server has seen nothing.
     NoConnection,
     /// The connection ended without an answer, or with bytes that are no HTTP.
@@ -48,6 +54,11 @@ impl QueryError {
         }
     }
 
+    /// Returns true if the error is of the host that was asked, so that another one may do better.
+    pub(crate) fn is_of_the_host(&self) -> bool {
+        is_of_the_host(self.code, &self.message)
+    }
+
     /// Cause of the error, which stays the same for as long as the error lasts: the message may
     /// contain times, or the statement.
     #[must_use]
@@ -62,7 +73,7 @@ impl QueryError {
     #[must_use]
     pub const fn outcome_name(&self) -> &'static str {
         match self.kind {
-            QueryErrorKind::Misconfigured | QueryErrorKind::Tls(_) => {
+            QueryErrorKind::Misconfigured | QueryErrorKind::Cluster | QueryErrorKind::Tls(_) => {
                 InsertOutcome::Misconfigured.name()
             }
             QueryErrorKind::NoConnection
@@ -86,6 +97,33 @@ impl QueryError {
             .rsplit('(')
             .filter_map(|rest| rest.split(')').next());
         between.into_iter().find(is_name)
+    }
+
+    /// Reason in ClickHouse's words, without its code, its name of the error and its version.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        let text = self.message.trim();
+        let text = text
+            .split_once("Exception: ")
+            .map_or(text, |(_, rest)| rest);
+        let end = text.rfind(" (version ").unwrap_or(text.len());
+        let text = text.get(..end).unwrap_or(text);
+        let Some(name) = self.name() else {
+            return text;
+        };
+        let suffix = format!(" ({name})");
+        text.strip_suffix(suffix.as_str()).unwrap_or(text)
+    }
+
+    /// Position of a syntax error in the statement, in bytes, from 1.
+    #[must_use]
+    pub fn position(&self) -> Option<u32> {
+        if self.code != Some(SYNTAX_ERROR) {
+            return None;
+        }
+        let (_, rest) = self.message.split_once("failed at position ")?;
+        let end = rest.find(|letter: char| !letter.is_ascii_digit())?;
+        rest.get(..end)?.parse().ok()
     }
 
     /// Returns true if the database or a table is missing, which applying the migrations mends.
@@ -148,6 +186,29 @@ fn is_no_http(error: &(dyn StdError + 'static)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_has_a_reason_and_a_position_without_names_and_versions() {
+        let table = [
+            (
+                "Code: 62. DB::Exception: Syntax error: failed at position 23 (bad) (line 2, col 13): bad. \
+                 Expected one of: token. (SYNTAX_ERROR) (version 26.7.2.1)",
+                "Syntax error: failed at position 23 (bad) (line 2, col 13): bad. Expected one of: token.",
+                Some(23),
+            ),
+            (
+                "Code: 47. DB::Exception: Unknown `failed at position 5 `. (UNKNOWN_IDENTIFIER) (version 26.7.2.1)",
+                "Unknown `failed at position 5 `.",
+                None,
+            ),
+            ("502 Bad Gateway", "bad response: 502 Bad Gateway", None),
+        ];
+        for (text, reason, position) in table {
+            let error = QueryError::from(Error::BadResponse(text.to_owned()));
+            assert_eq!(error.reason(), reason, "{text}");
+            assert_eq!(error.position(), position, "{text}");
+        }
+    }
 
     #[test]
     fn an_error_has_the_name_that_clickhouse_gives_it() {

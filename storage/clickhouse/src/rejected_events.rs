@@ -98,7 +98,7 @@ impl ClickHouse {
         filter: &RejectedFilter,
     ) -> Result<Vec<RejectedEvent>, QueryError> {
         let sql = self.rejected_query(filter);
-        let query = self.seeing_quorum(self.client.query_raw(&sql));
+        let query = self.seeing_quorum(self.client().query_raw(&sql));
         let mut rows: Vec<RejectedEvent> = self.within_deadline(query.fetch_all()).await?;
         rows.reverse();
         Ok(rows)
@@ -160,7 +160,7 @@ impl ClickHouse {
             table = self.source(Table::RejectedEvents),
             keys = keys.join(", "),
         );
-        let query = self.seeing_quorum(self.client.query_raw(&sql));
+        let query = self.seeing_quorum(self.client().query_raw(&sql));
         let rows: Vec<RawEvent> = self.within_deadline(query.fetch_all()).await?;
         let found: HashMap<_, _> = rows
             .into_iter()
@@ -201,7 +201,7 @@ impl ClickHouse {
             from = self.rejected_source(filter),
             rows_max = filter.rows_max,
         );
-        let query = self.seeing_quorum(self.client.query_raw(&sql));
+        let query = self.seeing_quorum(self.client().query_raw(&sql));
         self.within_deadline(query.fetch_all()).await
     }
 
@@ -235,8 +235,8 @@ impl ClickHouse {
                 quoted_name(RESENT),
                 rows.join(", ")
             );
-            let quorum = self.settings.quorum_of_inserts();
-            let recorded = self.execute_proven(&sql, &quorum).await;
+            let settings = self.shared_settings();
+            let recorded = self.execute_proven(&sql, &settings).await;
             // A gateway may strip ClickHouse's headers, on every try.
             if let Err(error) = recorded
                 && (error.kind != QueryErrorKind::NotClickHouse

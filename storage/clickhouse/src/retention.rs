@@ -2,6 +2,7 @@
 //!
 //! Whole months are dropped: that rewrites no parts, and is done or not.
 
+use crate::dialect::Dialect;
 use crate::nonce::Nonce;
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
@@ -22,7 +23,7 @@ impl ClickHouse {
     /// # Errors
     /// If the server cannot be asked or refuses; some months may be gone then.
     pub async fn drop_person_updates(&self, before: Month) -> Result<Vec<Month>, QueryError> {
-        let table = Table::PersonUpdates.name();
+        let table = &self.local_name(Table::PersonUpdates.name());
         let sql = format!(
             "SELECT groupArray(month) AS months FROM (\
              SELECT DISTINCT toUInt32(partition) AS month FROM {parts} \
@@ -39,12 +40,12 @@ impl ClickHouse {
         months.sort_unstable();
         for month in &months {
             // Lifts the server's limit, which protects from mistyped names.
-            self.execute(&format!(
+            self.execute_on_hosts(&format!(
                 "ALTER TABLE {database}.{table}{on_cluster} DROP PARTITION {month} \
                  SETTINGS max_partition_size_to_drop = 0",
                 database = quoted_name(&self.settings.database),
                 table = quoted_name(table),
-                on_cluster = self.on_cluster(),
+                on_cluster = Dialect::of(&self.settings).partitions_on_cluster(),
             ))
             .await?;
         }

@@ -8,6 +8,14 @@
 
 use crate::dialect::Dialect;
 
+/// Sharding key of events and of person updates: all versions of an event are on one shard, where a
+/// merge keeps the latest.
+const BY_DISTINCT_ID: &str = "sipHash64(distinct_id)";
+/// Sharding key of rejected events, which need not have a distinct id.
+const BY_REQUEST: &str = "sipHash64(request_id)";
+/// Table of boot ids.
+pub(crate) const BOOT_IDS: &str = "server_runs";
+
 /// One migration of the schema.
 pub(crate) struct Migration {
     /// Number in the order, from 1.
@@ -23,22 +31,26 @@ pub(crate) const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 1,
         name: "events",
-        statements: |dialect| vec![events(dialect)],
+        statements: |dialect| dialect.spread("events", events(dialect), BY_DISTINCT_ID),
     },
     Migration {
         version: 2,
         name: "rejected_events",
-        statements: |dialect| vec![rejected_events(dialect)],
+        statements: |dialect| {
+            dialect.spread("rejected_events", rejected_events(dialect), BY_REQUEST)
+        },
     },
     Migration {
         version: 3,
         name: "server_runs",
-        statements: |dialect| vec![boot_ids(dialect)],
+        statements: |dialect| dialect.everywhere(BOOT_IDS, boot_ids(dialect)),
     },
     Migration {
         version: 4,
         name: "person_updates",
-        statements: |dialect| vec![person_updates(dialect)],
+        statements: |dialect| {
+            dialect.spread("person_updates", person_updates(dialect), BY_DISTINCT_ID)
+        },
     },
     Migration {
         version: 5,
@@ -48,7 +60,10 @@ pub(crate) const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 6,
         name: "rejected_events_resent",
-        statements: |dialect| vec![rejected_events_resent(dialect)],
+        statements: |dialect| {
+            let create = rejected_events_resent(dialect);
+            dialect.spread(crate::rejected_events::RESENT, create, BY_REQUEST)
+        },
     },
 ];
 
@@ -68,7 +83,7 @@ fn events(dialect: &Dialect) -> String {
          PARTITION BY toYYYYMM(timestamp) \
          ORDER BY (team_id, toDate(timestamp), event, cityHash64(distinct_id), cityHash64(uuid))\
          {settings}",
-        head = dialect.head("events"),
+        head = dialect.local_head("events"),
         engine = dialect.merge_tree("Replacing", "events", Some("created_at")),
         settings = dialect.durability(),
     )
@@ -90,7 +105,7 @@ fn rejected_events(dialect: &Dialect) -> String {
          PARTITION BY toYYYYMM(received_at) \
          ORDER BY (team_id, received_at, request_id, `index`)\
          {settings}",
-        head = dialect.head("rejected_events"),
+        head = dialect.local_head("rejected_events"),
         engine = dialect.merge_tree("", "rejected_events", None),
         settings = dialect.durability(),
     )
@@ -111,7 +126,7 @@ fn rejected_events_resent(dialect: &Dialect) -> String {
          PARTITION BY toYYYYMM(received_at) \
          ORDER BY (team_id, received_at, request_id, `index`)\
          {settings}",
-        head = dialect.head(table),
+        head = dialect.local_head(table),
         engine = dialect.merge_tree("Replacing", table, Some("resent_at")),
         settings = dialect.durability(),
     )
@@ -140,7 +155,7 @@ fn person_updates(dialect: &Dialect) -> String {
          PARTITION BY toYYYYMM(created_at) \
          ORDER BY (created_at, request_id, `index`)\
          {settings}",
-        head = dialect.head("person_updates"),
+        head = dialect.local_head("person_updates"),
         engine = dialect.merge_tree("", "person_updates", None),
         settings = dialect.durability(),
     )
@@ -151,7 +166,7 @@ fn person_updates(dialect: &Dialect) -> String {
 fn boot_ids(dialect: &Dialect) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {head} (scope String, run UUID) ENGINE = Memory",
-        head = dialect.head("server_runs"),
+        head = dialect.head(BOOT_IDS),
     )
 }
 
@@ -189,18 +204,6 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn a_cluster_gets_replicated_tables_on_every_host() {
-        let ddl = events(&dialect(Some("main")));
-        assert!(
-            ddl.contains("`millrace`.`events` ON CLUSTER 'main'"),
-            "{ddl}"
-        );
-        let engine = "ReplicatedReplacingMergeTree(\
-                      '/clickhouse/tables/{shard}/millrace/events', '{replica}', created_at)";
-        assert!(ddl.contains(engine), "{ddl}");
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! A read must cost little, since inserts must not wait for it: few threads, a limit on memory, the
 //! lowest priority. The statement may only read.
 
+use crate::hosts::Host;
 use crate::nonce::Nonce;
 use crate::query_id::has_id;
+use crate::settings::quoted_text;
 use crate::tail::Tail;
 use crate::work_budget::{WorkBudget, worked_too_long};
-use crate::{ClickHouse, QueryError};
+use crate::{ClickHouse, ProjectLogin, QueryError, Replication};
 use bytes::Bytes;
 use clickhouse::error::Error;
 use clickhouse::query::BytesCursor;
@@ -42,6 +44,8 @@ pub struct ReadOptions {
     pub stall_max: Duration,
     /// Further settings of ClickHouse, by name.
     pub settings: Vec<(String, String)>,
+    /// Login whose rows are read; `None`: the server's own user.
+    pub login: Option<ProjectLogin>,
 }
 
 impl ReadOptions {
@@ -59,6 +63,7 @@ impl ReadOptions {
             silence_max: Duration::from_secs(60),
             stall_max: Duration::from_secs(600),
             settings: Vec::new(),
+            login: None,
         }
     }
 
@@ -102,13 +107,21 @@ impl ClickHouse {
     /// # Errors
     /// If the address of the server cannot be parsed; any other error comes from the stream.
     pub fn read(&self, statement: &str, options: &ReadOptions) -> Result<RowStream, QueryError> {
-        let mut query = self.client.query_raw(statement);
+        let host = self.hosts.current();
+        let mut client = self.client.clone().with_url(self.hosts.url(host));
+        if let Some(login) = &options.login {
+            client = client
+                .with_user(login.user.as_str())
+                .with_password(login.password.as_str());
+        }
+        let mut query = client.query_raw(statement);
         for (name, value) in options.settings() {
             query = query.with_setting(name, value);
         }
         let query = self.seeing_quorum(query);
         Ok(RowStream {
             clickhouse: self.clone(),
+            host,
             query_id: options.query_id.clone(),
             silence_max: options.silence_max,
             work: options
@@ -155,9 +168,13 @@ impl ClickHouse {
     /// # Errors
     /// If the server cannot be asked.
     pub async fn stop(&self, query_id: &str) -> Result<(), QueryError> {
-        let on_cluster = self.on_cluster();
+        // `KILL` is never replicated by a database.
+        let on_cluster = match (&self.settings.cluster, self.settings.replication) {
+            (None, _) | (Some(_), Replication::None) => String::new(),
+            (Some(cluster), _) => format!(" ON CLUSTER {}", quoted_text(cluster)),
+        };
         let condition = has_id(query_id);
-        self.execute(&format!("KILL QUERY{on_cluster} WHERE {condition} ASYNC"))
+        self.execute_on_hosts(&format!("KILL QUERY{on_cluster} WHERE {condition} ASYNC"))
             .await
     }
 
@@ -176,6 +193,8 @@ impl ClickHouse {
 /// Stream of the rows of a running SELECT. Dropped before its end, it stops the query.
 pub struct RowStream {
     clickhouse: ClickHouse,
+    /// Host that is asked.
+    host: Host,
     query_id: String,
     silence_max: Duration,
     work: Option<WorkBudget>,
@@ -218,6 +237,11 @@ impl RowStream {
                 self.stop();
                 self.state = State::Failed;
                 return Err(worked_too_long());
+            }
+            // Nothing is sent before the first piece is asked for.
+            if let Err(error) = self.clickhouse.may_ask(self.host).await {
+                self.state = State::Failed;
+                return Err(error);
             }
             match self.piece().await {
                 Ok(Some(Some(piece))) => self.tail.push(piece),
@@ -268,8 +292,21 @@ impl RowStream {
         if error.code.is_none() {
             self.stop();
         }
+        if error.is_of_the_host() {
+            self.leave();
+        }
         self.state = State::Failed;
         error
+    }
+
+    /// Turns to another host, beside the caller: an error must not be lost with a caller that stops
+    /// waiting.
+    fn leave(&self) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let (clickhouse, host) = (self.clickhouse.clone(), self.host);
+        runtime.spawn(async move { clickhouse.leave(host).await });
     }
 
     /// Stops the query: a server may not notice that nobody reads any more.

@@ -59,7 +59,11 @@ impl ClickHouse {
             "INSERT INTO {table} ({column}) SELECT {column} FROM {table} WHERE 0 \
              SETTINGS async_insert = 0"
         );
-        let asked = timeout(ANSWER_MAX, self.execute_proven(&nothing, &[])).await;
+        let asked = timeout(ANSWER_MAX, async {
+            self.execute_proven(&nothing, &[]).await?;
+            self.ask_each_shard().await
+        })
+        .await;
         let error = match asked {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) if error.schema_is_missing() => match self.migrate().await {
@@ -82,7 +86,8 @@ impl ClickHouse {
         let query_id = Uuid::new_v4().to_string();
         let mut parameters = vec![("query_id", query_id.as_str())];
         parameters.extend(settings.iter().map(|(name, value)| (*name, value.as_str())));
-        let answered = self.poster.post_statement(&self.settings, &parameters, sql);
+        let to = (&*self.settings, self.hosts.url(self.hosts.current()));
+        let answered = self.poster.post_statement(to, &parameters, sql);
         let proven = self
             .within_deadline(answered)
             .await?
@@ -164,6 +169,10 @@ impl Settings {
             (_, QueryErrorKind::Tls(advice)) => {
                 format!("there is no TLS to ClickHouse at {url}: {advice}")
             }
+            (_, QueryErrorKind::Cluster) => format!(
+                "the hosts of the cluster at {url} cannot be used together; correct remote_servers on \
+                 them, or clickhouse_url, clickhouse_cluster and clickhouse_replication"
+            ),
             (None, QueryErrorKind::Misconfigured) => {
                 format!("clickhouse_url is {url}, which cannot be asked; correct it")
             }
@@ -192,12 +201,15 @@ impl Settings {
     }
 
     fn unmigrated(&self, error: &MigrateError) -> Unusable {
-        let Some(source) = error.query_error() else {
+        if matches!(error, MigrateError::Newer { .. }) {
             return Unusable {
                 kind: QueryErrorKind::Misconfigured,
                 advice: "the schema in ClickHouse is of another version".to_owned(),
                 words: error.to_string(),
             };
+        }
+        let Some(source) = error.query_error() else {
+            return self.explain(&error.clone().into_query());
         };
         let why = self.explain(source);
         Unusable {
@@ -213,7 +225,9 @@ mod tests {
 
     #[test]
     fn each_error_has_advice_for_the_operator() {
-        use QueryErrorKind::{Misconfigured, NoConnection, NoHttp, NotClickHouse, Other, Tls};
+        use QueryErrorKind::{
+            Cluster, Misconfigured, NoConnection, NoHttp, NotClickHouse, Other, Tls,
+        };
         let table = [
             ("http", Some(516), Misconfigured, "clickhouse_password"),
             ("http", Some(192), Misconfigured, "clickhouse_user"),
@@ -229,6 +243,7 @@ mod tests {
                 Tls("renew it"),
                 "no TLS to ClickHouse at https://db:8443: renew it",
             ),
+            ("http", None, Cluster, "correct remote_servers"),
             ("http", None, NoConnection, "that it is up"),
             ("http", None, NoHttp, "begin clickhouse_url with https://"),
             ("https", None, NoHttp, "that it is up"),

@@ -63,14 +63,9 @@ mod tests {
         ];
         for (backup_dir, is_used) in table {
             let options = EngineOptions {
-                library: PathBuf::new(),
                 data_dir: data_dir.clone(),
-                listen: ([127, 0, 0, 1], 0).into(),
-                user: String::new(),
-                password: String::new(),
-                memory_bytes_max: 0,
                 backup_dir: backup_dir.clone(),
-                sources: Vec::new(),
+                ..EngineOptions::for_tests()
             };
             let found = external_dir(&options);
             assert_eq!(found.is_some(), is_used, "{}", backup_dir.display());

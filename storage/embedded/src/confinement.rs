@@ -1,26 +1,33 @@
 //! Sandbox of the engine's process (Landlock), the last layer for a statement that got past the
-//! others. The process may open its own folders and nothing else, connect to nobody, listen
-//! nowhere, and signal no process but itself.
+//! others. The process may open its own folders and nothing else, connect to nobody but the login
+//! server and its own listeners, listen on their ports only, and signal no process but itself.
 //!
 //! The kernel checks a file by where it is and not by the path to it, so links lead nowhere. Device
 //! files cannot be made: as root, one of a disk would be a way to every file.
 //!
-//! `/proc` is not allowed, so neither its own environment and memory nor those of its parent can be
-//! read. The sandbox is best effort: an older kernel enforces less, one without Landlock nothing,
-//! and both cases give a warning.
+//! `/proc` is not allowed but for two files about memory, so neither its own environment and memory
+//! nor those of its parent can be read. The sandbox is best effort: an older kernel enforces less,
+//! one without Landlock nothing, and both cases give a warning.
 
 use std::path::Path;
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath,
-    PathFd, PathFdError, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
-    RulesetError, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort,
+    PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr as _, RulesetCreated,
+    RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
 };
 
 /// Rights that are taken away as far as the kernel knows them: those of Linux 6.12.
 const ABI_NEEDED: ABI = ABI::V6;
-/// Paths from which the engine learns how much memory and how many processors the machine has.
-const MACHINE_PATHS: [&str; 3] = ["/sys/fs/cgroup", "/sys/devices/system", "/dev/urandom"];
+/// Paths from which the engine learns how much memory and how many processors the machine has, and
+/// how much memory the process uses.
+const MACHINE_PATHS: [&str; 5] = [
+    "/sys/fs/cgroup",
+    "/sys/devices/system",
+    "/dev/urandom",
+    "/proc/meminfo",
+    "/proc/self/statm",
+];
 /// Paths for resolving host names and verifying servers' certificates, readable when a remote
 /// source is permitted.
 const NETWORK_PATHS: [&str; 11] = [
@@ -52,6 +59,12 @@ pub enum Confinement {
 pub(crate) struct SandboxPolicy<'a> {
     /// Folders with full access.
     pub(crate) folders: &'a [&'a Path],
+    /// Folder that may be read.
+    pub(crate) readable: Option<&'a Path>,
+    /// Ports to listen on by TCP.
+    pub(crate) listen_ports: &'a [u16],
+    /// Ports that may be connected to, on any host.
+    pub(crate) connect_ports: &'a [u16],
     /// True if outgoing connections are allowed.
     pub(crate) may_connect: bool,
 }
@@ -120,13 +133,21 @@ pub(crate) fn confine(policy: &SandboxPolicy<'_>) -> Result<Confinement, Confine
         rules = allow(rules, folder, all)?;
     }
     let read = AccessFs::from_read(ABI_NEEDED);
-    for path in MACHINE_PATHS
+    let known = MACHINE_PATHS
         .iter()
         .chain(NETWORK_PATHS.iter().filter(|_| policy.may_connect))
-    {
-        if Path::new(path).exists() {
-            rules = allow(rules, Path::new(path), read)?;
+        .map(Path::new);
+    for path in known.chain(policy.readable) {
+        if path.exists() {
+            rules = allow(rules, path, read)?;
         }
+    }
+    for port in policy.listen_ports {
+        rules = rules.add_rule(NetPort::new(*port, AccessNet::BindTcp))?;
+    }
+    // With remote sources connecting is not restricted, so there is nothing to allow.
+    for port in policy.connect_ports.iter().filter(|_| !policy.may_connect) {
+        rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
     Ok(match rules.restrict_self()?.ruleset {
         RulesetStatus::FullyEnforced => Confinement::Full,
@@ -160,8 +181,13 @@ mod tests {
 
     #[test]
     fn a_confined_thread_can_only_use_its_folder_and_files_opened_before() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [address, login] = listeners
+            .each_ref()
+            .map(|listener| listener.local_addr().unwrap());
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own_port = free.local_addr().unwrap().port();
+        drop(free);
         let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let secret = other.path().join("secret.key");
         fs::write(&secret, "canary").unwrap();
@@ -169,6 +195,9 @@ mod tests {
             let confined = scope.spawn(|| {
                 let policy = SandboxPolicy {
                     folders: &[own.path()],
+                    readable: None,
+                    listen_ports: &[own_port],
+                    connect_ports: &[login.port()],
                     may_connect: false,
                 };
                 let confined = confine(&policy).unwrap();
@@ -184,7 +213,9 @@ mod tests {
                     }
                     fs::write(other.path().join("new"), "a").unwrap_err();
                 }
+                TcpListener::bind(("127.0.0.1", own_port)).unwrap();
                 if confined == Confinement::Full {
+                    TcpStream::connect(login).unwrap();
                     TcpStream::connect(address).unwrap_err();
                     TcpListener::bind("127.0.0.1:0").unwrap_err();
                     // Sends no signal: it only checks for the permission to.
@@ -220,6 +251,9 @@ mod tests {
         let in_sandbox = || {
             let policy = SandboxPolicy {
                 folders: &[own],
+                readable: None,
+                listen_ports: &[],
+                connect_ports: &[],
                 may_connect: false,
             };
             if confine(&policy).unwrap() == Confinement::None {

@@ -1,226 +1,164 @@
-//! The running engine: started once per process on one data directory, queried through connections.
+//! Start of the engine: the library, its folders, its configuration, and the process's sandbox.
 //!
-//! A connection is a session with its own settings, database and temporary tables, and runs one
-//! statement at a time. Opening one costs about 0.4 ms against 1 ms for the smallest query, so each
-//! statement gets a fresh one: nothing that a statement sets can leak into the next, and statements
-//! run concurrently.
+//! The engine is its own command-line tool, run inside this process, with the listeners of a
+//! server. Its session is directed through [`Console`].
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use crate::access::Access;
 use crate::backups;
+use crate::config_xml::{Addresses, config_xml};
 use crate::confinement::{self, SandboxPolicy};
-use crate::exception::Exception;
-use crate::ffi::{Api, Connection, LoadError, Parameters};
-use crate::permitted::{self, EngineFunctions, StatementPolicy};
+use crate::console::{Console, script};
+use crate::ffi::{Api, LoadError};
+use crate::memory_file::MemoryFile;
+use crate::users_xml::users_xml;
+use crate::working_dir::WorkingDir;
 use crate::{EngineError, EngineOptions};
 
-/// Bytes up to which blocks of one INSERT are joined, so that an insert of up to 1 000 000 rows and
-/// 128 MiB is one block and hence one part. Columns take more memory than RowBinary does: 8 bytes
-/// more for each string.
-const INSERT_BLOCK_BYTES: u64 = 1 << 30;
-/// Rows up to which blocks of one INSERT are joined: more than the one million that a client may
-/// send.
-const INSERT_BLOCK_ROWS: u64 = 1_048_576;
-
-/// The engine of this process.
-pub(crate) struct Engine {
-    api: Arc<Api>,
-    /// Arguments that every connection is opened with.
-    arguments: Vec<CString>,
-    /// Connection that stays open so that the engine runs from start to shutdown; also used to stop
-    /// statements.
-    control: Mutex<Option<Connection>>,
-    /// Result of `version()`.
-    pub(crate) version: String,
-    /// Result of `timezone()`.
-    pub(crate) timezone: String,
-    /// Result of `hostName()`.
-    pub(crate) host: String,
-    /// Checks the names that statements use.
-    pub(crate) policy: StatementPolicy,
-    _prepared: PreparedEngine,
-}
-
-/// Prerequisites of a start in a confined process: the loaded library and the folders, the only
-/// ones it can open.
+/// The engine of a confined process, ready to run.
 pub(crate) struct PreparedEngine {
-    api: Arc<Api>,
-    access: Access,
+    api: Api,
+    arguments: Vec<CString>,
+    data_dir: PathBuf,
+    /// Files that the arguments name. They are open while the engine runs.
+    _files: [MemoryFile; 2],
     /// Lock of the data directory, held while the process lives; it keeps out a second process.
     _lock: File,
+}
+
+/// Parts of a prepared process beside the engine.
+pub(crate) struct Prepared {
+    /// The engine.
+    pub(crate) engine: PreparedEngine,
+    /// Terminal of its session.
+    pub(crate) console: Console,
+    /// Working directory, which is removed before anything listens.
+    pub(crate) working_dir: WorkingDir,
+}
+
+// === impl Prepared ===
+
+impl Prepared {
+    /// Loads the library, creates the folders, takes standard input and output for the engine, and
+    /// confines this thread and all that it starts to the folders, irrevocably.
+    pub(crate) fn new(options: &EngineOptions, addresses: &Addresses) -> Result<Self, EngineError> {
+        // Before the folders, so that none is created for an engine that does not exist.
+        let api = load(&options.library)?;
+        let lock = lock_directory(&options.data_dir)?;
+        let unusable = |source| EngineError::DataDirectory {
+            path: options.data_dir.clone(),
+            source,
+        };
+        let users = MemoryFile::new("users", &users_xml(options)).map_err(EngineError::Session)?;
+        let config = config_xml(options, addresses, &users.path());
+        let config = MemoryFile::new("config", &config).map_err(EngineError::Session)?;
+        let arguments = arguments(options, addresses, &config)?;
+        let mut folders = vec![options.data_dir.as_path()];
+        folders.extend(backups::external_dir(options));
+        let working_dir = WorkingDir::enter(&options.data_dir).map_err(unusable)?;
+        let console = Console::open().map_err(EngineError::Session)?;
+        confine(options, addresses, &folders)?;
+        Ok(Self {
+            engine: PreparedEngine {
+                api,
+                arguments,
+                data_dir: options.data_dir.clone(),
+                _files: [users, config],
+                _lock: lock,
+            },
+            console,
+            working_dir,
+        })
+    }
 }
 
 // === impl PreparedEngine ===
 
 impl PreparedEngine {
-    /// Loads the library, creates the folders, and confines this thread and all that it starts to
-    /// them, irrevocably.
-    pub(crate) fn prepare(options: &EngineOptions) -> Result<Self, EngineError> {
-        // Before the folders, so that none is created for an engine that does not exist.
-        let path = options.library.clone();
-        let api = Api::load(&path).map_err(|error| match error {
-            LoadError::Open(source) => EngineError::Library { path, source },
-            LoadError::Symbol(missing) => EngineError::Symbol {
-                path,
-                name: missing.0,
-            },
-        })?;
-        let lock = lock_directory(&options.data_dir)?;
-        let mut folders = vec![options.data_dir.as_path()];
-        folders.extend(backups::external_dir(options));
-        let access = Access::new(&permitted::engines(), &options.sources)
-            .map_err(|error| EngineError::Confinement(error.to_string()))?;
-        let may_connect = options.sources.iter().any(|source| source.is_remote());
-        let policy = SandboxPolicy {
-            folders: &folders,
-            may_connect,
-        };
-        let confined = confinement::confine(&policy)
-            .map_err(|error| EngineError::Confinement(error.to_string()))?;
-        match confined.warning() {
-            Some(warning) => tracing::warn!("{warning}"),
-            None => tracing::debug!("the process of ClickHouse is confined to its folders"),
+    /// Runs the engine until it ends, which it does by an error only. Must not run on the process's
+    /// first thread, which the engine looks up in `/proc`.
+    pub(crate) fn run(&self) -> EngineError {
+        let reason = self.api.run(&self.arguments).unwrap_or_default();
+        let reason = reason.lines().next().unwrap_or_default().to_owned();
+        EngineError::Refused {
+            path: self.data_dir.clone(),
+            reason,
         }
-        Ok(Self {
-            api,
-            access,
-            _lock: lock,
-        })
     }
 }
 
-// === impl Engine ===
-
-impl Engine {
-    /// Starts the engine on the data directory. Must not run on the process's first thread, which
-    /// the engine looks up in `/proc`.
-    pub(crate) fn start(
-        options: &EngineOptions,
-        prepared: PreparedEngine,
-    ) -> Result<Self, EngineError> {
-        let api = Arc::clone(&prepared.api);
-        let arguments = arguments(options, &prepared.access)?;
-        let refused = || EngineError::Refused(options.data_dir.clone());
-        let mut control = api.connect(&arguments).ok_or_else(refused)?;
-        let facts = control
-            .query(
-                b"SELECT version(), timezone(), hostName()",
-                "TabSeparatedRaw",
-                &Parameters::default(),
-            )
-            .map_err(|exception| EngineError::FirstQuery(exception.text))?;
-        let facts = String::from_utf8_lossy(&facts.data).trim_end().to_owned();
-        let mut facts = facts.split('\t').map(str::to_owned);
-        let mut fact = || facts.next().unwrap_or_default();
-        let known = engine_functions(&mut control)?;
-        Ok(Self {
-            policy: StatementPolicy::new(&known, &options.sources),
-            version: fact(),
-            timezone: fact(),
-            host: fact(),
-            api,
-            arguments,
-            control: Mutex::new(Some(control)),
-            _prepared: prepared,
-        })
-    }
-
-    /// Opens a connection.
-    pub(crate) fn connection(&self) -> Result<Connection, Exception> {
-        self.api.connect(&self.arguments).ok_or_else(|| {
-            Exception::new(
-                1002,
-                "The engine opened no connection; it is shutting down",
-                "UNKNOWN_EXCEPTION",
-            )
-        })
-    }
-
-    /// Asks the engine to stop the statements whose `log_comment` begins with `tag`. Returns
-    /// without waiting for them.
-    pub(crate) fn kill(&self, tag: &str) {
-        let parameters = Parameters(vec![("tag".to_owned(), tag.to_owned())]);
-        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(connection) = control.as_mut() else {
-            return;
-        };
-        let sql =
-            b"KILL QUERY WHERE startsWith(Settings['log_comment'], {tag:String}) ASYNC FORMAT Null";
-        if let Err(exception) = connection.query(sql, "Null", &parameters) {
-            tracing::warn!(error = %exception, "could not stop a statement whose client has gone");
-        }
-    }
-
-    /// Closes the engine, joining its threads. Returns false if a connection is still open.
-    pub(crate) fn shutdown(&self) -> bool {
-        self.control
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        self.api.shutdown()
-    }
-}
-
-/// Lists the names of all functions that the engine has.
-fn engine_functions(control: &mut Connection) -> Result<EngineFunctions, EngineError> {
-    let mut names = |table: &str| {
-        let sql = format!("SELECT name FROM system.{table}");
-        let listed = control.query(sql.as_bytes(), "TabSeparatedRaw", &Parameters::default());
-        let listed = listed.map_err(|exception| EngineError::FirstQuery(exception.text))?;
-        let listed = String::from_utf8_lossy(&listed.data).into_owned();
-        Ok::<Vec<_>, EngineError>(listed.lines().map(str::to_owned).collect())
-    };
-    Ok(EngineFunctions {
-        functions: names("functions")?,
-        table_functions: names("table_functions")?,
+fn load(library: &Path) -> Result<Api, EngineError> {
+    let path = library.to_owned();
+    Api::load(library).map_err(|error| match error {
+        LoadError::Open(source) => EngineError::Library { path, source },
+        LoadError::Symbol(missing) => EngineError::Symbol {
+            path,
+            name: missing.0,
+        },
     })
 }
 
-/// Arguments of a connection: server options, read when the first connection starts the engine, and
-/// query settings, which hold for every connection.
-fn arguments(options: &EngineOptions, access: &Access) -> Result<Vec<CString>, EngineError> {
-    let memory = options.memory_bytes_max;
-    let text = |path: &Path| {
-        let text = path.to_str().map(str::to_owned);
-        text.ok_or_else(|| EngineError::Refused(path.to_owned()))
+fn confine(
+    options: &EngineOptions,
+    addresses: &Addresses,
+    folders: &[&Path],
+) -> Result<(), EngineError> {
+    // What clients connect to is bound already.
+    let listen_ports = [Some(addresses.http.port()), addresses.native_port];
+    let listen_ports: Vec<u16> = listen_ports.into_iter().flatten().collect();
+    let login_port = addresses.login.map(|address| address.port());
+    // The gate connects to the engine.
+    let connect_ports: Vec<u16> = listen_ports.iter().copied().chain(login_port).collect();
+    let policy = SandboxPolicy {
+        folders,
+        readable: options.users_dir.as_deref(),
+        listen_ports: &listen_ports,
+        connect_ports: &connect_ports,
+        may_connect: options.sources.iter().any(|source| source.is_remote())
+            || !options.shards.is_empty(),
     };
-    let (path, backups) = (text(&options.data_dir)?, text(&options.backup_dir)?);
+    let confined = confinement::confine(&policy)
+        .map_err(|error| EngineError::Confinement(error.to_string()))?;
+    match confined.warning() {
+        Some(warning) => tracing::warn!("{warning}"),
+        None => tracing::debug!("the process of ClickHouse is confined to its folders"),
+    }
+    Ok(())
+}
+
+/// Arguments of the command line. With `--interactive` the engine does not abort at the errors of
+/// connections; the session never gets as far as asking for input.
+fn arguments(
+    options: &EngineOptions,
+    addresses: &Addresses,
+    config: &MemoryFile,
+) -> Result<Vec<CString>, EngineError> {
+    let refused = |reason: &str| EngineError::Refused {
+        path: options.data_dir.clone(),
+        reason: reason.to_owned(),
+    };
+    let no_text = || refused("its path is no text");
+    if options.backup_dir.to_str().is_none() {
+        return Err(no_text());
+    }
+    let path = options.data_dir.to_str().ok_or_else(no_text)?;
     let list = [
-        "millrace".to_owned(),
+        "clickhouse".to_owned(),
         format!("--path={path}"),
-        // Otherwise it reads any `config.xml` in the working directory.
-        format!("--config-file={}", access.config_path()),
-        "--access_control_improvements.table_engines_require_grant=1".to_owned(),
-        format!("--backups.allowed_path={backups}"),
-        "--timezone=UTC".to_owned(),
-        format!("--max_server_memory_usage={memory}"),
-        // The caches count towards the cap, and by default each alone may be larger than it.
-        format!("--mark_cache_size={}", memory / 16),
-        format!("--primary_index_cache_size={}", memory / 16),
-        format!("--index_mark_cache_size={}", memory / 64),
-        "--uncompressed_cache_size=0".to_owned(),
-        "--index_uncompressed_cache_size=0".to_owned(),
-        format!("--query_condition_cache_size={}", memory / 64),
-        format!("--compiled_expression_cache_size={}", memory / 64),
-        // As a server has them; the library's own defaults are those of a command-line tool.
-        "--implicit_select=0".to_owned(),
-        "--allow_introspection_functions=0".to_owned(),
-        "--async_insert=0".to_owned(),
+        format!("--config-file={}", config.path()),
+        "--interactive".to_owned(),
+        "--disable_suggestion".to_owned(),
         "--progress=off".to_owned(),
-        format!("--max_insert_block_size={INSERT_BLOCK_ROWS}"),
-        format!("--min_insert_block_size_rows={INSERT_BLOCK_ROWS}"),
-        format!("--min_insert_block_size_bytes={INSERT_BLOCK_BYTES}"),
+        format!("--query={}", script(addresses.native_port.is_some())),
     ];
     list.into_iter()
-        .map(|text| CString::new(text).map_err(|_| EngineError::Refused(options.data_dir.clone())))
+        .map(|text| CString::new(text).map_err(|_| no_text()))
         .collect()
 }
 

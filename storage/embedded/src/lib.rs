@@ -1,22 +1,22 @@
-//! Embedded ClickHouse: the real engine, loaded from `libchdb.so`, behind the ClickHouse HTTP
-//! interface.
+//! Embedded ClickHouse: the real engine, loaded from `libchdb.so`, with its own HTTP and native
+//! listeners.
 //!
 //! It runs in a process of its own (`millrace clickhouse`), so a crash of the engine affects
 //! neither the log nor the HTTP front, and everything else uses it like any ClickHouse server.
 //!
 //! # Layout
-//! * [`run`]: the process: engine, listener, graceful shutdown
+//! * [`run`]: the process: engine, gate, login server, graceful shutdown
+//! * `gate`, `connections`: the listeners that clients connect to, in front of the engine's own
 //! * [`find_library`]: path of the engine's library
 //! * [`Supervisor`]: keeps that process running, in the parent process; `lines`: reads its output
+//! * [`UsersFile`], `cached_users`, `login`: users whose passwords change while the engine runs
+//! * [`ReservedAddress`]: addresses that are held while nobody listens there
+//! * [`QueryKey`]: passwords by which the program itself logs in for a project
 //! * `ffi`: the C interface; the only `unsafe` of the crate
-//! * `engine`: start, connections, stop
-//! * `sql`, `request`, `form`, `auth`: parsing and authentication of a request
-//! * `access`, `permitted`, `confinement`: isolation of statements, by the engine, by us, by the
-//!   kernel
-//! * `insert`, `select`, `statement`, `statement_progress`, `session`: execution of a statement
-//! * `connections`, `http`, `response`, `response_body`, `row_stream`: the HTTP server
-//! * `held_bytes`, `send_limit`, `statement_slots`: bounds on memory of requests and responses, on
-//!   the time to read a response, and on the statements at once, by address
+//! * `engine`, `config_xml`, `users_xml`, `profiles`, `names`, `memory_file`: start and
+//!   configuration
+//! * `console`: the engine's own session, which starts and stops the listeners
+//! * `confinement`, `working_dir`: isolation of the process, by the kernel
 //! * [`testing`] (feature `testing`): a real engine for the tests of any crate
 #![deny(unsafe_code)]
 
@@ -24,47 +24,53 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-mod access;
-mod auth;
+use ipnet::IpNet;
+
 mod backups;
-mod blocks;
+mod cached_users;
+mod config_xml;
 mod confinement;
 mod connections;
+mod console;
 mod engine;
-mod exception;
 mod ffi;
-mod form;
-mod held_bytes;
-mod http;
-mod insert;
+mod gate;
 mod library;
 mod lines;
-mod permitted;
-mod request;
-mod response;
-mod response_body;
-mod row_stream;
-mod select;
-mod send_limit;
+mod login;
+mod memory_file;
+mod names;
+mod process_state;
+mod profiles;
+mod query_key;
+mod reserved_address;
 mod serve;
-mod session;
+mod shards;
 mod sources;
-mod sql;
-mod statement;
-mod statement_progress;
-mod statement_slots;
-mod stop;
 mod supervisor;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod upload;
+mod users_file;
+mod users_xml;
+mod working_dir;
 
 pub use confinement::Confinement;
+pub use console::print_line;
 pub use library::{LibraryError, find_library};
+pub use names::{
+    ADMIN, EXPORT, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, READER, VIEWS,
+};
+pub use process_state::{State, Status};
+pub use query_key::QueryKey;
+pub use reserved_address::ReservedAddress;
 pub use serve::run;
+pub use shards::{CLUSTER, ShardAddress, UnknownAddress};
 pub use sources::{Source, UnknownSource};
 pub use supervisor::{
-    EXIT_PERMANENT_FAILURE, State, Status, Supervisor, SupervisorOptions, announce, end_with_parent,
+    EXIT_PERMANENT_FAILURE, Restarter, Supervisor, SupervisorOptions, announce, end_with_parent,
+};
+pub use users_file::{
+    UsersFile, UsersFileError, password_hash, project_password, project_user, token_hash,
 };
 
 /// Options of the engine's process.
@@ -74,12 +80,22 @@ pub struct EngineOptions {
     pub library: PathBuf,
     /// Folder of the tables; created if missing.
     pub data_dir: PathBuf,
-    /// Address to listen on; port 0 takes a free one, which `on_ready` is given.
+    /// Address that clients connect to; port 0 takes a free one, which `on_ready` is given.
     pub listen: SocketAddr,
-    /// Name of the one user.
+    /// Port of the native protocol, on the same host; 0 takes a free one. `None`: no such listener.
+    pub native_port: Option<u16>,
+    /// Port of loopback where the engine itself listens for HTTP, for the program's own
+    /// connections; 0 takes a free one.
+    pub direct_port: u16,
+    /// Name of the server's own user: a name that XML allows, and none of the other users'.
     pub user: String,
-    /// Password of the user; never logged.
+    /// Password of that user; never logged.
     pub password: String,
+    /// Networks that this user may come from beside loopback, such as `10.0.0.0/8`. Connections
+    /// from there have places of their own.
+    pub networks: Vec<IpNet>,
+    /// Folder of the [`UsersFile`], outside of `data_dir`. `None`: there is only the one user.
+    pub users_dir: Option<PathBuf>,
     /// Limit of the engine's memory, bytes; a statement that needs more fails with code 241.
     pub memory_bytes_max: u64,
     /// The one folder that backups are written to and read from; created if missing, unless it is
@@ -87,6 +103,31 @@ pub struct EngineOptions {
     pub backup_dir: PathBuf,
     /// External sources that statements may use.
     pub sources: Vec<Source>,
+    /// Native addresses of all shards of the cluster that the engine is one of, in the same order
+    /// on each; empty: no cluster.
+    pub shards: Vec<ShardAddress>,
+}
+
+#[cfg(test)]
+impl EngineOptions {
+    /// Options for tests of what is made from them.
+    fn for_tests() -> Self {
+        Self {
+            library: PathBuf::new(),
+            data_dir: "/data".into(),
+            listen: ([127, 0, 0, 1], 0).into(),
+            native_port: None,
+            direct_port: 0,
+            user: "millrace".into(),
+            password: "canary of a password".into(),
+            networks: Vec::new(),
+            users_dir: None,
+            memory_bytes_max: 1 << 30,
+            backup_dir: "/data/backups".into(),
+            sources: Vec::new(),
+            shards: Vec::new(),
+        }
+    }
 }
 
 impl std::fmt::Debug for EngineOptions {
@@ -96,10 +137,15 @@ impl std::fmt::Debug for EngineOptions {
             .field("library", &self.library)
             .field("data_dir", &self.data_dir)
             .field("listen", &self.listen)
+            .field("native_port", &self.native_port)
+            .field("direct_port", &self.direct_port)
             .field("user", &self.user)
+            .field("networks", &self.networks)
+            .field("users_dir", &self.users_dir)
             .field("memory_bytes_max", &self.memory_bytes_max)
             .field("backup_dir", &self.backup_dir)
             .field("sources", &self.sources)
+            .field("shards", &self.shards)
             .finish_non_exhaustive()
     }
 }
@@ -151,12 +197,17 @@ pub enum EngineError {
         /// Process id that the other process wrote.
         holder: String,
     },
-    /// The engine refused to start on that directory; it wrote the reason to standard error.
-    #[error("the ClickHouse engine would not start on {0}; its reason is in the lines above")]
-    Refused(PathBuf),
-    /// The engine started and then failed its first query.
-    #[error("the ClickHouse engine does not work: {0}")]
-    FirstQuery(String),
+    /// The engine refused to start on that directory, or ended.
+    #[error("the ClickHouse engine does not run on {path}: {reason}")]
+    Refused {
+        /// The directory.
+        path: PathBuf,
+        /// The engine's own words; it may have written more to standard error.
+        reason: String,
+    },
+    /// The engine's session cannot be set up or followed.
+    #[error("cannot direct the ClickHouse engine's session: {0}")]
+    Session(std::io::Error),
     /// The address is taken or belongs to another machine.
     #[error("cannot listen on {address} for ClickHouse: {source}")]
     Listen {

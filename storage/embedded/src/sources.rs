@@ -13,7 +13,6 @@ struct SourceRules {
     name: &'static str,
     /// Name in ClickHouse's `GRANT READ, WRITE ON …`.
     grant: &'static str,
-    functions: &'static [&'static str],
     engines: &'static [&'static str],
     is_remote: bool,
 }
@@ -24,50 +23,33 @@ struct SourceRules {
 pub struct UnknownSource(String);
 
 const SOURCES: [SourceRules; 11] = [
-    source_rules(
-        "azure",
-        "AZURE",
-        &["azureBlobStorage"],
-        &["AzureBlobStorage"],
-    ),
+    source_rules("azure", "AZURE", &["AzureBlobStorage"]),
     SourceRules {
         is_remote: false,
-        ..source_rules("file", "FILE", &["file"], &["File"])
+        ..source_rules("file", "FILE", &["File"])
     },
-    source_rules("hdfs", "HDFS", &["hdfs"], &["HDFS"]),
-    source_rules("mongodb", "MONGO", &["mongodb"], &["MongoDB"]),
-    source_rules("mysql", "MYSQL", &["mysql"], &["MySQL"]),
-    source_rules("postgresql", "POSTGRES", &["postgresql"], &["PostgreSQL"]),
-    source_rules("redis", "REDIS", &["redis"], &["Redis"]),
-    source_rules(
-        "remote",
-        "REMOTE",
-        &["remote", "remoteSecure"],
-        &["Remote", "RemoteSecure"],
-    ),
-    source_rules(
-        "s3",
-        "S3",
-        &["s3", "gcs", "oss", "cosn"],
-        &["S3", "GCS", "OSS", "COSN"],
-    ),
+    source_rules("hdfs", "HDFS", &["HDFS"]),
+    source_rules("mongodb", "MONGO", &["MongoDB"]),
+    source_rules("mysql", "MYSQL", &["MySQL"]),
+    source_rules("postgresql", "POSTGRES", &["PostgreSQL"]),
+    source_rules("redis", "REDIS", &["Redis"]),
+    source_rules("remote", "REMOTE", &["Remote", "RemoteSecure"]),
+    source_rules("s3", "S3", &["S3", "GCS", "OSS", "COSN"]),
     SourceRules {
         is_remote: false,
-        ..source_rules("sqlite", "SQLITE", &["sqlite"], &["SQLite"])
+        ..source_rules("sqlite", "SQLITE", &["SQLite"])
     },
-    source_rules("url", "URL", &["url"], &["URL"]),
+    source_rules("url", "URL", &["URL"]),
 ];
 
 const fn source_rules(
     name: &'static str,
     grant: &'static str,
-    functions: &'static [&'static str],
     engines: &'static [&'static str],
 ) -> SourceRules {
     SourceRules {
         name,
         grant,
-        functions,
         engines,
         is_remote: true,
     }
@@ -84,18 +66,14 @@ impl Source {
         self.0.grant
     }
 
-    /// Functions and table functions that access the source.
-    pub(crate) fn functions(self) -> &'static [&'static str] {
-        self.0.functions
-    }
-
     /// Engines of tables that are stored there.
     pub(crate) fn engines(self) -> &'static [&'static str] {
         self.0.engines
     }
 
     /// Returns true if the source is reached over the network.
-    pub(crate) fn is_remote(self) -> bool {
+    #[must_use]
+    pub fn is_remote(self) -> bool {
         self.0.is_remote
     }
 }

@@ -4,7 +4,7 @@
 //! starts the process and lives as long as the supervisor does: the kernel ends a child with the
 //! thread that started it, see [`end_with_parent`].
 
-use std::io::{self, BufReader, Read, Write as _};
+use std::io::{self, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -15,7 +15,9 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use tokio::sync::watch;
 
+use crate::console::print_line;
 use crate::lines::next_line;
+use crate::process_state::{State, Status};
 
 /// Line prefix that the child writes to standard output, before its address, when it serves
 /// requests.
@@ -24,6 +26,10 @@ pub(crate) const READY: &str = "millrace-clickhouse ready ";
 /// Exit status of a child that no restart can help (`EX_CONFIG` of sysexits.h). It counts only
 /// before the child was ever up; afterwards the installation may be in the middle of an upgrade.
 pub const EXIT_PERMANENT_FAILURE: u8 = 78;
+
+/// Longest time between SIGTERM and SIGKILL of a restart that was asked for: what is asked to end
+/// refuses others meanwhile.
+const RESTART_GRACE: Duration = Duration::from_secs(3);
 
 /// Failed starts in a row from which on the log level is error.
 const FAILED_STARTS_MANY: u32 = 5;
@@ -53,56 +59,23 @@ impl Default for SupervisorOptions {
     }
 }
 
-/// State of the supervised process.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub enum State {
-    /// The process runs and does not serve requests yet.
-    Starting,
-    /// The process serves requests.
-    Up {
-        /// Address that it listens on.
-        address: SocketAddr,
-        /// Time at which it became ready.
-        since: Instant,
-    },
-    /// The process ended and is started again after a wait.
-    Waiting,
-    /// The supervisor was stopped.
-    Stopped,
-    /// The process cannot start, for the reason in its last line of standard error, and is not
-    /// started again.
-    Failed,
-}
-
-/// Current status of the supervised process.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// State of the process.
-    pub state: State,
-    /// Process id, while the process runs.
-    pub pid: Option<u32>,
-    /// Number of restarts.
-    pub restarts: u64,
-    /// End of the last process, for display: exit status and last line of standard error.
-    pub last_exit: Option<String>,
-    /// Last line of standard error of the last process.
-    pub last_stderr_line: Option<String>,
-}
-
 /// Starts the process again whenever it ends, until stopped or dropped.
 pub struct Supervisor {
     status: watch::Receiver<Status>,
     /// Dropped to ask the thread to stop.
     stop: Option<Sender<()>>,
+    restart: Restarter,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Asks the supervisor to end the process and to start it again.
+#[derive(Clone, Debug)]
+pub struct Restarter(Sender<()>);
 
 /// Tells the supervisor in the parent process that requests are served. Called by the child's
 /// `on_ready`.
 pub fn announce(address: SocketAddr) {
-    let mut out = io::stdout().lock();
-    // Without a supervisor nobody may read the output, which is no error.
-    let _ = writeln!(out, "{READY}{address}").and_then(|()| out.flush());
+    print_line(&format!("{READY}{address}"));
 }
 
 /// Has the kernel kill this process when the thread that started it ends. `parent` is the expected
@@ -145,12 +118,14 @@ impl Supervisor {
         };
         let (status_sender, status) = watch::channel(initial);
         let (stop, stopping) = bounded(0);
+        let (restart, restarting) = bounded(1);
         let worker = SupervisorThread {
             options,
             command,
             status: status_sender,
             address: None,
             stopping,
+            restarting,
         };
         let thread = thread::Builder::new()
             .name("clickhouse-super".into())
@@ -158,6 +133,7 @@ impl Supervisor {
         Ok(Self {
             status,
             stop: Some(stop),
+            restart: Restarter(restart),
             thread: Some(thread),
         })
     }
@@ -166,6 +142,12 @@ impl Supervisor {
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
+    }
+
+    /// Handle by which another part may ask for a restart of the process.
+    #[must_use]
+    pub fn restarter(&self) -> Restarter {
+        self.restart.clone()
     }
 
     /// Ends the process: SIGTERM, the grace period, SIGKILL. Blocks until the process has ended.
@@ -189,6 +171,15 @@ impl Drop for Supervisor {
     }
 }
 
+// === impl Restarter ===
+
+impl Restarter {
+    /// Asks for a restart, once for several calls. Does nothing while the process is not there.
+    pub fn restart(&self) {
+        let _ = self.0.try_send(());
+    }
+}
+
 /// The supervising thread.
 struct SupervisorThread<F> {
     options: SupervisorOptions,
@@ -198,6 +189,8 @@ struct SupervisorThread<F> {
     address: Option<SocketAddr>,
     /// Closed to request shutdown.
     stopping: Receiver<()>,
+    /// Has a message if a restart is asked for. It is closed after `stopping`.
+    restarting: Receiver<()>,
 }
 
 enum AfterExit {
@@ -265,6 +258,8 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> SupervisorThread<F> {
 
     /// Runs one process to its end.
     fn run_once(&mut self) -> AfterExit {
+        // What was asked of a process that has ended is not meant for the next one.
+        let _ = self.restarting.try_recv();
         let mut command = (self.command)(self.address);
         command
             .stdin(Stdio::null())
@@ -329,8 +324,16 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> SupervisorThread<F> {
                 },
                 // Nothing is sent there: it is closed.
                 recv(self.stopping) -> _ => {
-                    self.end(child, lines);
+                    self.end(child, lines, self.options.grace);
                     return AfterExit::Stop;
+                }
+                recv(self.restarting) -> _ => {
+                    self.end(child, lines, self.options.grace.min(RESTART_GRACE));
+                    self.status.send_modify(|status| {
+                        status.last_exit = Some("a restart was asked for".to_owned());
+                        status.last_stderr_line = last_line;
+                    });
+                    return AfterExit::Restart;
                 }
             }
         }
@@ -356,12 +359,12 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> SupervisorThread<F> {
 
     /// Ends the process: SIGTERM, the grace period, SIGKILL. Its id is not reused before the
     /// process has been waited for.
-    fn end(&self, child: &mut Child, lines: &Receiver<String>) {
+    fn end(&self, child: &mut Child, lines: &Receiver<String>, grace: Duration) {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         if let Some(Err(error)) = pid.map(|pid| kill_process(pid, Signal::TERM)) {
             tracing::warn!(%error, "cannot ask the ClickHouse process to end");
         }
-        let deadline = Instant::now() + self.options.grace;
+        let deadline = Instant::now() + grace;
         while lines.recv_timeout(deadline.saturating_duration_since(Instant::now()))
             != Err(RecvTimeoutError::Disconnected)
         {

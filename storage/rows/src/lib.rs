@@ -50,7 +50,7 @@ pub use event::EventRow;
 pub use ids::{Micros, Month, ProjectId};
 pub use key::RowKey;
 pub use network::network_of;
-pub use person::{PersonUpdateRow, UpdateKind};
+pub use person::{PERSON_PROPERTIES_BYTES_MAX, PROPERTY_BYTES_BESIDE, PersonUpdateRow, UpdateKind};
 pub use person_id::{PERSON_NAMESPACE, person_id};
 pub use rare_log::RareLog;
 pub use rejected_row::RejectedRow;

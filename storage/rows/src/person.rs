@@ -4,6 +4,14 @@ use crate::rowbinary::{put_bytes, put_i64, put_u32, put_uuid, put_varint};
 use crate::{Micros, ProjectId, RowKey};
 use uuid::Uuid;
 
+/// Bytes that the properties of one person or group may count together: each its name, its value
+/// and [`PROPERTY_BYTES_BESIDE`].
+pub const PERSON_PROPERTIES_BYTES_MAX: usize = 640 << 10;
+
+/// Bytes that a property counts beside its name and value, for the time and uuid of the event that
+/// wrote it.
+pub const PROPERTY_BYTES_BESIDE: usize = 80;
+
 /// One row of `person_updates`, borrowed from the request it came in.
 ///
 /// Rows are applied in the order of `created_at`, `request_id`, `index`. That is the order in which

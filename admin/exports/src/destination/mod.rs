@@ -12,6 +12,7 @@
 //! | [`postgres`] | tables behind PostgreSQL's protocol, Redshift's among them |
 //! | [`warehouse`] | tables in warehouses behind HTTP |
 //! | `snowflake`, `big_query`, `databricks` | the parts of warehouses that differ by vendor |
+//! | [`clickhouse`] | tables in customers' ClickHouse |
 //! | [`http`] | servers that receive events |
 //! | [`no_op`] | discards rows |
 //! | [`calls`] | HTTP calls that are retried until their outcome is known |
@@ -21,6 +22,7 @@
 
 mod big_query;
 pub mod calls;
+pub mod clickhouse;
 mod config;
 mod databricks;
 pub mod dialler;

@@ -2,6 +2,7 @@
 
 use super::Destination;
 use super::calls::RetryPolicy;
+use super::clickhouse::ClickHouseTable;
 use super::config::DestinationConfig;
 use super::dialler::Dialler;
 use super::files::{self, ExportRoot};
@@ -105,6 +106,9 @@ impl Destinations {
                     retry_policy,
                 };
                 Box::new(Warehouse::open(destination, deps)?)
+            }
+            DestinationType::ClickHouse => {
+                Box::new(ClickHouseTable::open(destination, dialler, retry_policy)?)
             }
             DestinationType::Http => Box::new(Http::open(config, secrets, dialler, retry_policy)?),
             DestinationType::NoOp => Box::new(NoOp),

@@ -208,7 +208,7 @@ async fn copy(
     let mut guard = PaceGuard::new(pace);
     for index in 0..count {
         let part = WindowPart { index, count };
-        let mut reader = source.read(destination.form(), part)?;
+        let mut reader = source.read(destination.form(), part).await?;
         let mut stalled = Duration::ZERO;
         while let Some(bytes) = next_of(&mut reader, stalled).await? {
             let rows = copied + reader.so_far();

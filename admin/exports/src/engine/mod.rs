@@ -18,7 +18,7 @@
 //! | `lost_queries` | customers' queries that end ClickHouse: after a few tries their exports' runs fail |
 //! | `panics` | panics of runs and of planning, each of which ends its try alone |
 //! | `pace` | minimum pace at which a destination takes rows |
-//! | `source` | rows that a run reads |
+//! | `source`, `logins` | rows that a run reads; with whose rights customers' queries run |
 //! | `unknown_values` | logs exports with values of another version, which are left alone |
 //! | `retention` | deletes old runs and log lines |
 //! | `notices` | [`Notices`] to administrators |
@@ -29,6 +29,7 @@ mod backfill_scheduler;
 mod claim;
 mod delivery;
 mod leader;
+mod logins;
 mod lost_queries;
 mod metrics;
 mod notices;
@@ -42,6 +43,7 @@ mod source;
 mod state;
 mod unknown_values;
 
+pub use logins::ProjectLogins;
 pub use notices::{Notice, Notices};
 pub use options::EngineOptions;
 pub use pace::MinimumPace;
@@ -55,7 +57,7 @@ use millrace_rows::RareLog;
 use options::PLAN_EVERY;
 use planner::{PlanError, in_time};
 use state::Inner;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::{Notify, Semaphore};
@@ -111,9 +113,18 @@ impl Engine {
                 tasks: TaskTracker::new(),
                 failures: RareLog::default(),
                 lost_queries: Mutex::default(),
+                logins: OnceLock::new(),
                 stopped: CancellationToken::new(),
             }),
         }
+    }
+
+    /// Has customers' queries run with the logins of their projects; the first call counts.
+    #[must_use]
+    pub fn with_logins(self, logins: Arc<dyn ProjectLogins>) -> Self {
+        // An earlier one stays.
+        let _ = self.inner.logins.set(logins);
+        self
     }
 
     /// Runs exports until `stop`. Then another process may lead at once; runs that are under way

@@ -9,7 +9,7 @@ use crate::rows::{
 use crate::window::RunScope;
 use bytes::Bytes;
 use millrace_catalog::BatchExport;
-use millrace_clickhouse::{QueryError, QueryErrorKind, RowStream};
+use millrace_clickhouse::{QueryError, QueryErrorKind, ReadOptions, RowStream};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,9 +93,13 @@ impl<'a> RunSource<'a> {
     }
 
     /// Reads a part.
-    pub(super) fn read(&self, form: RowForm, part: WindowPart) -> Result<Reader<'a>, ExportError> {
+    pub(super) async fn read(
+        &self,
+        form: RowForm,
+        part: WindowPart,
+    ) -> Result<Reader<'a>, ExportError> {
         let statement = self.window_query().statement(form, part)?;
-        let options = options(&statement, self.query_id());
+        let options = self.options(&statement).await?;
         let stream = self.inner.clickhouse.read(&statement.sql, &options);
         let (failures, is_of_customer) = (self.failures.clone(), statement.is_of_customer);
         Ok(Reader {
@@ -106,8 +110,20 @@ impl<'a> RunSource<'a> {
         })
     }
 
+    /// Options of a statement; a customer's has the login of its project.
+    async fn options(&self, statement: &Statement) -> Result<ReadOptions, ExportError> {
+        let mut options = options(statement, self.query_id());
+        if statement.is_of_customer
+            && let Some(logins) = self.inner.logins.get()
+        {
+            let login = logins.login(self.scope.project_id.0).await;
+            options.login = login.map_err(|error| self.failures.convert(&error, false))?;
+        }
+        Ok(options)
+    }
+
     async fn number(&self, statement: &Statement) -> Result<u64, ExportError> {
-        let options = options(statement, self.query_id());
+        let options = self.options(statement).await?;
         let asked = self.inner.clickhouse.read_number(&statement.sql, &options);
         asked
             .await

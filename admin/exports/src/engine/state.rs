@@ -1,5 +1,6 @@
 //! State that the engine's tasks share.
 
+use super::logins::ProjectLogins;
 use super::lost_queries::LostQueries;
 use super::notices::Notices;
 use super::options::EngineOptions;
@@ -10,7 +11,7 @@ use millrace_catalog::{BatchExport, Catalog};
 use millrace_clickhouse::ClickHouse;
 use millrace_rows::RareLog;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +41,8 @@ pub(super) struct Inner {
     pub(super) failures: RareLog,
     /// Runs whose queries ClickHouse did not answer.
     pub(super) lost_queries: Mutex<LostQueries>,
+    /// Logins for customers' queries; without them they run as the server's own user.
+    pub(super) logins: OnceLock<Arc<dyn ProjectLogins>>,
     /// Stops runs, so that other processes claim them at once.
     pub(super) stopped: CancellationToken,
 }

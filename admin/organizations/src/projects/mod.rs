@@ -6,14 +6,17 @@
 //! | `input` | what is sent to create and to change a project |
 //! | `keys` | project keys, with which events are posted |
 //! | `change` | settings, deletion |
+//! | `clickhouse_users` | users of projects in ClickHouse |
 //! | `locks` | projects that are about to be changed |
 
 mod change;
+mod clickhouse_users;
 mod handles;
 mod input;
 mod keys;
 mod locks;
 
+pub use clickhouse_users::{ClickHouseUsers, NewClickHouseLogin};
 pub use handles::{ProjectKeyChanges, Projects};
 pub(crate) use input::CheckedProject;
 pub use input::{NewProject, ProjectChange};

@@ -6,11 +6,11 @@
 //! their records only those that are shown.
 
 use super::load::{SLICE, any_of, properties};
-use super::person_state::{PROPERTIES_BYTES_MAX, PersonKey, Properties};
+use super::person_state::{PersonKey, Properties};
 use super::registers::Stamp;
 use millrace_catalog::UtcTime;
 use millrace_catalog::entities::{person_distinct_ids as ids, persons};
-use millrace_rows::{ProjectId, person_id};
+use millrace_rows::{PERSON_PROPERTIES_BYTES_MAX, ProjectId, person_id};
 use sea_orm::sea_query::{Expr, ExprTrait, Func, Order, Query, SelectStatement, UnionType};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseConnection, DbErr, EntityTrait, QueryFilter, QuerySelect,
@@ -23,7 +23,7 @@ use uuid::Uuid;
 const DEVICES_MAX: u64 = 100;
 /// Bytes of devices' properties, as they are stored, that are read for one person. A device whose
 /// properties would exceed this is left out.
-const DEVICES_BYTES_MAX: usize = PROPERTIES_BYTES_MAX;
+const DEVICES_BYTES_MAX: usize = PERSON_PROPERTIES_BYTES_MAX;
 /// Persons whose devices one statement asks for.
 const PERSONS_SLICE: usize = 50;
 /// Bytes of properties that one statement answers, but for a record that is larger by itself.
@@ -67,7 +67,7 @@ pub(super) async fn with_device_properties(
             let text = texts.remove(&device.record);
             if let (Some((_, whole)), Some(text)) = (shown.get_mut(index), text) {
                 // Properties that would exceed the limit are left out, as in a merge.
-                whole.merge(properties(&text)?);
+                whole.merge(properties(&text)?).ok();
             }
         }
     }

@@ -115,7 +115,7 @@ impl PersonState {
         let project = update.project_id.0;
         if update.other_id.is_empty() {
             // The other id may not become known.
-            self.keep_for_good(project, &update.distinct_id);
+            self.keep_for_good(update, &update.distinct_id);
             return;
         }
         let own = self.person_of(project, &update.distinct_id);
@@ -132,13 +132,13 @@ impl PersonState {
             (Some(own), None) => self.attach(project, &update.other_id, known(own)),
             (None, Some(other)) => self.attach(project, &update.distinct_id, known(other)),
             (Some(own), Some(other)) => {
-                if own != other && !self.join(project, own, other, update.kind) {
+                if own != other && !self.join(update, own, other) {
                     return;
                 }
             }
         }
         for id in [&update.distinct_id, &update.other_id] {
-            self.keep_for_good(project, id);
+            self.keep_for_good(update, id);
         }
     }
 
@@ -155,8 +155,9 @@ impl PersonState {
         (own != other && may_join).then_some((project, other))
     }
 
-    /// Makes an id its person's for good, with its own properties.
-    fn keep_for_good(&mut self, project: i64, id: &str) {
+    /// Makes an id that an update names its person's for good, with its own properties.
+    fn keep_for_good(&mut self, update: &PersonUpdate, id: &str) {
+        let project = update.project_id.0;
         let Some(KnownId { person, identified }) = self.known(project, id) else {
             return;
         };
@@ -168,19 +169,20 @@ impl PersonState {
             identified: None,
         };
         self.attach(project, id, known);
-        let record = person_id(ProjectId(project), id);
+        let record = person_id(update.project_id, id);
         if record != person {
-            self.move_properties(project, record, person);
+            self.move_properties(update, record, person);
         }
     }
 
     /// Merges one person into another, if it was never named or the event insists; answers whether
     /// it did.
-    fn join(&mut self, project: i64, target: Uuid, source: Uuid, kind: UpdateKind) -> bool {
+    fn join(&mut self, update: &PersonUpdate, target: Uuid, source: Uuid) -> bool {
+        let project = update.project_id.0;
         let Some(person) = self.persons.get(&(project, source)) else {
             return false;
         };
-        if person.is_identified && kind != UpdateKind::Merge {
+        if person.is_identified && update.kind != UpdateKind::Merge {
             self.stats.refused += 1;
             return false;
         }
@@ -188,14 +190,15 @@ impl PersonState {
             self.stats.too_many_ids += 1;
             return false;
         }
-        self.move_properties(project, source, target);
+        self.move_properties(update, source, target);
         self.stats.merged += 1;
         self.moved.insert((project, source), target);
         true
     }
 
     /// Moves all properties of one person, or of an id, to a person.
-    fn move_properties(&mut self, project: i64, source: Uuid, target: Uuid) {
+    fn move_properties(&mut self, update: &PersonUpdate, source: Uuid, target: Uuid) {
+        let project = update.project_id.0;
         let Some(merged) = self.persons.get_mut(&(project, source)) else {
             return;
         };
@@ -205,8 +208,8 @@ impl PersonState {
         if let Some(person) = self.persons.get_mut(&(project, target)) {
             person.created_at = person.created_at.min(was.created_at);
             person.is_identified |= was.is_identified;
-            if !person.properties.merge(was.properties) {
-                self.stats.too_large += 1;
+            if let Err(both) = person.properties.merge(was.properties) {
+                self.leave_out(update, both.bytes(), both.sizes());
             }
         }
         self.changed_persons

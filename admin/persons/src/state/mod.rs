@@ -9,6 +9,7 @@
 //! | `identities` | identity resolution: distinct ids of one person; no I/O |
 //! | `id_counts` | limit on the distinct ids that a merge moves |
 //! | `new_ids` | limit on the distinct ids and groups that become known |
+//! | `too_large` | [`TooLargeUpdate`]: the first update that a person or group had no room for |
 //! | `progress`, `backlogs` | positions up to which updates are applied |
 //! | `load`, `save` | from the tables and back |
 //! | `device_properties` | properties that a person shows from its devices |
@@ -37,6 +38,7 @@ mod registers;
 mod save;
 #[cfg(test)]
 mod tests;
+mod too_large;
 mod update;
 
 pub use changes::{ChangedGroup, ChangedId, ChangedPerson};
@@ -44,6 +46,7 @@ pub use handle::PersonStore;
 pub use new_ids::{GrowthKind, GrowthLimits, LimitedProject};
 pub use person_state::UpdateStats;
 pub use progress::{PersonBacklog, PersonProgress};
+pub use too_large::TooLargeUpdate;
 pub use update::{PersonUpdate, UpdatePosition};
 
 use id_counts::IdCounts;
@@ -92,6 +95,8 @@ pub struct AppliedUpdates {
     pub stats: UpdateStats,
     /// First of the merges that were refused, as the person to be merged is identified.
     pub first_refused: Option<RefusedMerge>,
+    /// First of the updates that were left out as too large.
+    pub first_too_large: Option<TooLargeUpdate>,
     /// Projects that reached their limit with this step.
     pub limited: Vec<LimitedProject>,
 }
@@ -181,6 +186,7 @@ async fn apply(
     }
     progress.advance(updates.get(..count).unwrap_or(updates), options.before);
     let (stats, limited) = (state.stats, state.new_ids.limited());
+    let first_too_large = state.first_too_large.take();
     save::save(within, state, progress.version).await?;
     progress::save(within, &progress).await?;
     Ok(Some(AppliedUpdates {
@@ -188,6 +194,7 @@ async fn apply(
         count,
         stats,
         first_refused,
+        first_too_large,
         limited,
     }))
 }

@@ -6,15 +6,14 @@ use super::identities::KnownId;
 use super::load::ids_of;
 use super::new_ids::NewIds;
 use super::registers::{Registers, Stamp};
+use super::too_large::TooLargeUpdate;
 use super::update::{PersonUpdate, Writes};
-use millrace_rows::UpdateKind;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use millrace_rows::{PERSON_PROPERTIES_BYTES_MAX, UpdateKind};
+use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 /// Group types that a project may have.
 pub(super) const GROUP_TYPES_MAX: usize = 5;
-/// Bytes that the properties of one person or group may take as they are stored.
-pub(super) const PROPERTIES_BYTES_MAX: usize = 640 << 10;
 
 /// Bytes of a group's type and key together: an index of PostgreSQL takes no more than 2 700.
 const GROUP_NAME_BYTES_MAX: usize = 2_000;
@@ -45,6 +44,8 @@ pub(super) struct PersonState {
     pub new_ids: NewIds,
     pub id_counts: IdCounts,
     pub stats: UpdateStats,
+    /// First of the updates that were left out as too large.
+    pub first_too_large: Option<TooLargeUpdate>,
 }
 
 /// Counts of updates that were applied, refused and left out.
@@ -111,7 +112,8 @@ pub(super) struct Properties {
 enum Written {
     Nothing,
     Some,
-    TooMuch,
+    /// Nothing, as the properties would have counted so many bytes.
+    TooMuch(usize),
 }
 
 impl Properties {
@@ -132,38 +134,40 @@ impl Properties {
     }
 
     fn write(&mut self, writes: &Writes, stamp: Stamp) -> Written {
-        let of_object = |object: &BTreeMap<String, _>| -> usize {
-            object.keys().map(|key| key.len() + 80).sum()
-        };
-        let values = writes.set.0.values().chain(writes.set_once.0.values());
-        let added = of_object(&writes.set.0)
-            + of_object(&writes.set_once.0)
-            + values.map(|value| value.get().len()).sum::<usize>()
-            + writes.unset.iter().map(|key| key.len() + 80).sum::<usize>();
-        if self.bytes + added <= PROPERTIES_BYTES_MAX {
+        let added = writes.sizes().map(|(_, bytes)| bytes).sum::<usize>();
+        if added > PERSON_PROPERTIES_BYTES_MAX {
+            // Whatever is there, as the client was told that nothing is changed.
+            return Written::TooMuch(added);
+        }
+        if self.bytes + added <= PERSON_PROPERTIES_BYTES_MAX {
             self.bytes += added;
             return put(&mut self.registers, writes, stamp);
         }
         let mut registers = self.registers.clone();
         let written = put(&mut registers, writes, stamp);
         let bytes = registers.bytes();
-        if bytes > PROPERTIES_BYTES_MAX {
-            return Written::TooMuch;
+        if bytes > PERSON_PROPERTIES_BYTES_MAX {
+            return Written::TooMuch(bytes);
         }
         *self = Self { registers, bytes };
         written
     }
 
-    /// Merges another's properties into these, unless that would exceed the limit.
-    pub fn merge(&mut self, other: Self) -> bool {
+    /// Merges another's properties into these.
+    ///
+    /// # Errors
+    ///
+    /// If that would exceed the limit: then these are as before, and what they would have become is
+    /// returned.
+    pub fn merge(&mut self, other: Self) -> Result<(), Registers> {
         let mut registers = self.registers.clone();
         registers.merge(other.registers);
         let bytes = registers.bytes();
-        let fits = bytes <= PROPERTIES_BYTES_MAX;
-        if fits {
-            *self = Self { registers, bytes };
+        if bytes > PERSON_PROPERTIES_BYTES_MAX {
+            return Err(registers);
         }
-        fits
+        *self = Self { registers, bytes };
+        Ok(())
     }
 }
 
@@ -218,8 +222,10 @@ impl PersonState {
 
     fn describe_group(&mut self, update: &PersonUpdate) {
         let project = update.project_id.0;
-        if update.group_type.len() + update.group_key.len() > GROUP_NAME_BYTES_MAX {
-            self.stats.too_large += 1;
+        let (type_bytes, key_bytes) = (update.group_type.len(), update.group_key.len());
+        if type_bytes + key_bytes > GROUP_NAME_BYTES_MAX {
+            let names = [("$group_type", type_bytes), ("$group_key", key_bytes)];
+            self.leave_out(update, type_bytes + key_bytes, names.into_iter());
             return;
         }
         let key = (project, update.group_type.clone(), update.group_key.clone());
@@ -256,7 +262,7 @@ impl PersonState {
                     has_changed = true;
                     self.new_ids.grew(update, growth);
                 }
-                Written::TooMuch => self.stats.too_large += 1,
+                Written::TooMuch(bytes) => self.leave_out(update, bytes, writes.sizes()),
             }
         } else {
             self.stats.over_byte_limit += 1;
@@ -319,7 +325,7 @@ impl PersonState {
                 has_changed = true;
                 self.new_ids.grew(update, growth);
             }
-            Written::TooMuch => self.stats.too_large += 1,
+            Written::TooMuch(bytes) => self.leave_out(update, bytes, writes.sizes()),
         }
         has_changed
     }

@@ -1,6 +1,6 @@
 //! Updates of persons and groups, each from one event, and their order.
 
-use millrace_rows::{Micros, ProjectId, UpdateKind};
+use millrace_rows::{Micros, PROPERTY_BYTES_BESIDE, ProjectId, UpdateKind};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -94,6 +94,17 @@ pub(super) struct Writes {
     pub set: ObjectMembers,
     pub set_once: ObjectMembers,
     pub unset: Vec<String>,
+}
+
+impl Writes {
+    /// Names of the properties that are written, each with the bytes that it adds at most.
+    pub fn sizes(&self) -> impl Iterator<Item = (&str, usize)> {
+        let set = self.set.0.iter().chain(&self.set_once.0);
+        let set = set.map(|(key, value)| (key.as_str(), value.get().len()));
+        let unset = self.unset.iter().map(|key| (key.as_str(), 0));
+        set.chain(unset)
+            .map(|(key, value_bytes)| (key, key.len() + PROPERTY_BYTES_BESIDE + value_bytes))
+    }
 }
 
 /// Members of an object; of several with one name the last one.

@@ -34,6 +34,7 @@ pub(super) enum TypeName {
     Snowflake,
     BigQuery,
     Databricks,
+    ClickHouse,
     #[serde(rename = "HTTP")]
     Http,
     NoOp,
@@ -72,7 +73,7 @@ macro_rules! same {
 
 same!(ModelName, ExportModel, Events Persons);
 same!(TypeName, DestinationType, S3 AzureBlob Gcs FileSystem Postgres Redshift Snowflake BigQuery
-    Databricks Http NoOp);
+    Databricks ClickHouse Http NoOp);
 same!(StatusName, RunStatus, Starting Running Completed Failed FailedRetryable Cancelled
     Terminated TimedOut);
 

@@ -326,6 +326,7 @@ async fn the_steps_of_a_test_are_listed_for_each_type() {
         ("Snowflake", table),
         ("BigQuery", table),
         ("Databricks", table),
+        ("ClickHouse", table),
         ("HTTP", "Reach Authenticate"),
         ("NoOp", ""),
     ] {

@@ -1,6 +1,7 @@
 //! An organization with one resource of each kind, for ids in paths and bodies.
 
 use crate::Fixture;
+use crate::fake_queries::running_query;
 use millrace_catalog::{Actor, Level, LogLevel, User, UtcTime};
 use millrace_exports::{ExportLogs, ExportRuns, NewExportLog, NewRun};
 use millrace_organizations::{Invites, NewInvite, PluginFamily};
@@ -71,6 +72,8 @@ impl SampleData {
             let path = format!("/api/organizations/:organization_id/{path}/");
             self.make(fixture, &path, &body).await;
         }
+        let project_id = self.id("projects").parse().unwrap();
+        self.set("query", &running_query(project_id));
         for family in PluginFamily::ALL {
             let path = format!("/api/organizations/:organization_id/{}/", family.segment());
             let body = json!({ "plugin_type": "source" });

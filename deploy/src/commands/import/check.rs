@@ -2,6 +2,7 @@
 
 use super::options::{Common, SINGLE_RUN_OPTIONS, Sources};
 use crate::commands::{Invocation, counted, table};
+use crate::numbers::count;
 use crate::output;
 use anyhow::{anyhow, bail};
 use clap::Args;
@@ -32,13 +33,18 @@ pub struct Arguments {
     #[arg(long, value_name = "N|N%", default_value = "0", value_parser = max_bad)]
     max_bad: MaxBad,
     /// Number of sample events to show, beside the records that they are made of
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = count::<usize>)]
     samples: usize,
     /// Approximate limit of records to read of each file
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u64>)]
     records: Option<u64>,
     /// Events per minute to estimate the time by; 10000 is the limit without an approval
-    #[arg(long, value_name = "N", default_value_t = EVENTS_PER_MINUTE_WITHOUT_APPROVAL)]
+    #[arg(
+        long,
+        value_parser = count::<u64>,
+        value_name = "N",
+        default_value_t = EVENTS_PER_MINUTE_WITHOUT_APPROVAL
+    )]
     events_per_minute: u64,
     /// Number of files that are read in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]

@@ -3,6 +3,7 @@
 use super::options::{Common, SINGLE_RUN_OPTIONS};
 use crate::commands::Invocation;
 use crate::connect;
+use crate::numbers::{count, days, seconds};
 use crate::output;
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -73,7 +74,7 @@ pub struct MixpanelArguments {
     )]
     secret: String,
     /// Number of days per file
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = days::<u32>)]
     days_per_part: u32,
 }
 
@@ -99,7 +100,7 @@ pub struct AmplitudeArguments {
     )]
     api_secret: String,
     /// Number of hours per file
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<u32>)]
     hours_per_part: u32,
 }
 
@@ -109,7 +110,12 @@ pub struct FetchOptions {
     #[command(flatten)]
     common: Common,
     /// Seconds of silence in the middle of a part after which the request is repeated
-    #[arg(long, value_name = "SECONDS", default_value_t = Transfer::SILENCE_TIMEOUT.as_secs())]
+    #[arg(
+        long,
+        value_parser = seconds::<u64>,
+        value_name = "SECONDS",
+        default_value_t = Transfer::SILENCE_TIMEOUT.as_secs()
+    )]
     silence: u64,
 }
 
@@ -206,7 +212,7 @@ pub struct TableArguments {
     #[arg(long, value_name = "DAY")]
     until: Option<String>,
     /// Number of rows per query
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = count::<u64>)]
     page_rows: u64,
 }
 

@@ -4,6 +4,7 @@ use super::options::{Common, Sources, TargetArguments};
 use super::rejects_file::rejects_hint;
 use crate::commands::{Invocation, table};
 use crate::config::Config;
+use crate::numbers::seconds;
 use crate::output;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -50,6 +51,7 @@ pub struct Arguments {
     #[arg(
         long,
         alias = "patience",
+        value_parser = seconds::<u64>,
         value_name = "SECONDS",
         default_value_t = 900
     )]

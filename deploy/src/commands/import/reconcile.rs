@@ -4,6 +4,7 @@ use super::options::{Common, Sources, TargetArguments};
 use super::rejects_file::resend_command;
 use crate::commands::{Invocation, table};
 use crate::config::Config;
+use crate::numbers::seconds;
 use crate::{connect, output};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -37,7 +38,7 @@ pub struct Arguments {
     #[arg(long, alias = "team-id", value_name = "N")]
     project_id: Option<i64>,
     /// Seconds to wait until ClickHouse has all events
-    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = seconds::<u64>)]
     wait: u64,
     /// Allow the project to have more events than this import brought, as after another import
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! Settings of the organization API: limits, retention, mail, plugins, proxies.
 
+use crate::numbers::{count, days};
 use clap::Args;
 
 /// Settings of the organization API.
@@ -11,6 +12,7 @@ pub struct AdminSettings {
         global = true,
         env = "MILLRACE_ADMIN_REQUESTS_PER_MINUTE_MAX",
         default_value_t = 480,
+        value_parser = count::<u32>,
         value_name = "N"
     )]
     pub admin_requests_per_minute_max: u32,
@@ -20,6 +22,7 @@ pub struct AdminSettings {
         global = true,
         env = "MILLRACE_ADMIN_REQUESTS_PER_HOUR_MAX",
         default_value_t = 4_800,
+        value_parser = count::<u32>,
         value_name = "N"
     )]
     pub admin_requests_per_hour_max: u32,
@@ -29,6 +32,7 @@ pub struct AdminSettings {
         global = true,
         env = "MILLRACE_ADMIN_REQUESTS_PER_USER_FACTOR",
         default_value_t = 4,
+        value_parser = count::<u32>,
         value_name = "N"
     )]
     pub admin_requests_per_user_factor: u32,
@@ -40,6 +44,7 @@ pub struct AdminSettings {
         global = true,
         env = "MILLRACE_ADMIN_REQUESTS_PER_ORGANIZATION_FACTOR",
         default_value_t = 40,
+        value_parser = count::<u32>,
         value_name = "N"
     )]
     pub admin_requests_per_organization_factor: u32,
@@ -49,6 +54,7 @@ pub struct AdminSettings {
         global = true,
         env = "MILLRACE_ACTIVITY_LOG_KEPT_DAYS",
         default_value_t = 730,
+        value_parser = days::<u32>,
         value_name = "DAYS"
     )]
     pub activity_log_kept_days: u32,
@@ -57,6 +63,7 @@ pub struct AdminSettings {
         long,
         global = true,
         env = "MILLRACE_PLUGINS_MAX",
+        value_parser = count::<u64>,
         value_name = "COUNT",
         default_value_t = 500
     )]

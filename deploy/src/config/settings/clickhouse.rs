@@ -1,9 +1,10 @@
 //! Settings of ClickHouse: the embedded engine, or an existing server.
 
 use super::values::{listen_address, size};
+use crate::numbers::port;
 use bytesize::ByteSize;
 use clap::Args;
-use millrace_clickhouse::InsertQuorum;
+use millrace_clickhouse::{InsertQuorum, Replication};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -20,14 +21,41 @@ pub struct ClickHouseSettings {
         value_name = "ADDR"
     )]
     pub clickhouse_addr: SocketAddr,
+    /// Port of the embedded ClickHouse's native protocol, on the host of `clickhouse_addr`; none by
+    /// default
+    ///
+    /// `millrace clickhouse` by itself takes 9000 where `clickhouse_addr` has port 8123.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_NATIVE_PORT",
+        value_parser = port,
+        value_name = "PORT"
+    )]
+    pub clickhouse_native_port: Option<u16>,
+    /// Networks from which `clickhouse_user` may connect to the embedded ClickHouse, as in
+    /// `10.0.0.0/8`; only loopback by default
+    ///
+    /// Loopback is always among them. With `millrace clickhouse` by itself any network is the
+    /// default. Other users may connect from anywhere. Connections from these networks have places
+    /// apart from those of all others.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_NETWORKS",
+        value_delimiter = ',',
+        value_name = "NETWORK,…"
+    )]
+    pub clickhouse_networks: Vec<String>,
     /// URL of a ClickHouse server's HTTP interface; without it the embedded ClickHouse is used
     ///
-    /// Such as `https://clickhouse.example.com:8443`.
+    /// Such as `https://clickhouse.example.com:8443`. Of a cluster several of its hosts, with
+    /// commas between them: when one fails, the next one serves.
     #[arg(
         long,
         global = true,
         env = "MILLRACE_CLICKHOUSE_URL",
-        value_name = "URL"
+        value_name = "URL,…"
     )]
     pub clickhouse_url: Option<String>,
     /// PEM file of the CA that signed the certificate of `clickhouse_url`; the system's CAs by
@@ -52,6 +80,8 @@ pub struct ClickHouseSettings {
     pub clickhouse_user: Option<String>,
     /// Password of `clickhouse_user`; by default generated at the first start for the embedded
     /// ClickHouse, empty for a server
+    ///
+    /// One for the embedded ClickHouse has 20 characters at least.
     #[arg(
         long,
         global = true,
@@ -60,8 +90,10 @@ pub struct ClickHouseSettings {
         value_name = "TEXT"
     )]
     pub clickhouse_password: Option<String>,
-    /// Name of the cluster in ClickHouse on which replicated tables are created; without it tables
-    /// are not replicated
+    /// Name of the cluster in ClickHouse over whose shards rows are spread; without it one server
+    /// has all rows
+    ///
+    /// It is its name in ClickHouse's `remote_servers`. All nodes need the same value.
     #[arg(
         long,
         global = true,
@@ -69,6 +101,19 @@ pub struct ClickHouseSettings {
         value_name = "NAME"
     )]
     pub clickhouse_cluster: Option<String>,
+    /// Replication of the cluster's tables: `keeper` by default, `database`, `none` or `cloud`
+    ///
+    /// `keeper`: replicated tables, made by `ON CLUSTER`, with the macros `{shard}` and
+    /// `{replica}`. `database`: in a database of engine `Replicated`. `none`: each shard is one
+    /// host with plain tables, and `clickhouse_url` names each of them. `cloud`: ClickHouse Cloud,
+    /// which needs no `clickhouse_cluster`.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_REPLICATION",
+        value_name = "NAME"
+    )]
+    pub clickhouse_replication: Option<Replication>,
     /// Number of replicas that must store an insert: 2 or more, or `auto` for a majority; one by
     /// default
     ///
@@ -99,12 +144,13 @@ pub struct ClickHouseSettings {
         value_name = "DIR"
     )]
     pub clickhouse_backup_dir: Option<PathBuf>,
-    /// External data sources that the user of the embedded ClickHouse may access, as in `s3,url`;
-    /// none by default
+    /// External data sources that `clickhouse_user` and `admin` may access in the embedded
+    /// ClickHouse, as in `s3,url`; none by default
     ///
     /// Sources are `azure`, `file`, `hdfs`, `mongodb`, `mysql`, `postgresql`, `redis`, `remote`,
     /// `s3`, `sqlite` and `url`. A source of the network also opens the ports of this machine to
-    /// whoever has ClickHouse's password; `file` and `sqlite` reach the folders of ClickHouse.
+    /// these users. `file` and `sqlite` reach the folders of ClickHouse, and so the rows of all
+    /// projects: there are no users `reader` and `project` then.
     #[arg(
         long,
         global = true,
@@ -113,6 +159,21 @@ pub struct ClickHouseSettings {
         value_name = "NAME,…"
     )]
     pub clickhouse_sources: Vec<String>,
+    /// Native addresses of all shards of a cluster of embedded ClickHouse, as in
+    /// `ch1:9000,ch2:9000`
+    ///
+    /// For `millrace clickhouse` by itself, in the same order on each of them, with the same
+    /// `clickhouse_user` and `clickhouse_password`. The nodes name the cluster `millrace` in
+    /// `clickhouse_cluster`, with `clickhouse_replication` `none`. It opens all outgoing
+    /// connections to the engine, as a source of the network does.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_SHARDS",
+        value_delimiter = ',',
+        value_name = "ADDR,…"
+    )]
+    pub clickhouse_shards: Vec<String>,
     /// File of libchdb, the library of the embedded ClickHouse; by default where `make run` puts it
     #[arg(long, global = true, env = "MILLRACE_LIBCHDB", value_name = "FILE")]
     pub libchdb: Option<PathBuf>,

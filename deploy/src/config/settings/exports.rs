@@ -1,5 +1,6 @@
 //! Settings of batch exports.
 
+use crate::numbers::{count, days};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ pub struct ExportSettings {
         long,
         global = true,
         env = "MILLRACE_BATCH_EXPORTS_MAX",
+        value_parser = count::<u64>,
         value_name = "COUNT",
         default_value_t = 200
     )]
@@ -27,6 +29,7 @@ pub struct ExportSettings {
         long,
         global = true,
         env = "MILLRACE_EXPORT_RUNS_MAX",
+        value_parser = count::<usize>,
         value_name = "COUNT",
         default_value_t = 2
     )]
@@ -38,6 +41,7 @@ pub struct ExportSettings {
         long,
         global = true,
         env = "MILLRACE_EXPORT_RUNS_KEPT_DAYS",
+        value_parser = days::<u32>,
         value_name = "DAYS",
         default_value_t = 365
     )]
@@ -47,6 +51,7 @@ pub struct ExportSettings {
         long,
         global = true,
         env = "MILLRACE_EXPORT_LOGS_KEPT_DAYS",
+        value_parser = days::<u32>,
         value_name = "DAYS",
         default_value_t = 30
     )]

@@ -1,6 +1,7 @@
 //! Settings of ingestion: the log, workers, proxies, shutdown.
 
 use super::values::size;
+use crate::numbers::{count, seconds};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -33,7 +34,13 @@ pub struct IngestSettings {
     )]
     pub log_bytes_max: Option<ByteSize>,
     /// Number of threads that serve requests; one per core by default
-    #[arg(long, global = true, env = "MILLRACE_WORKERS", value_name = "N")]
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_WORKERS",
+        value_parser = count::<usize>,
+        value_name = "N"
+    )]
     pub workers: Option<usize>,
     /// Addresses or networks of proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are trusted;
     /// none by default
@@ -53,6 +60,7 @@ pub struct IngestSettings {
         global = true,
         env = "MILLRACE_DRAIN_SECONDS",
         default_value_t = 0,
+        value_parser = seconds::<u64>,
         value_name = "N"
     )]
     pub drain_seconds: u64,
@@ -63,6 +71,7 @@ pub struct IngestSettings {
         global = true,
         env = "MILLRACE_GRACE_SECONDS",
         default_value_t = 10,
+        value_parser = seconds::<u64>,
         value_name = "N"
     )]
     pub grace_seconds: u64,

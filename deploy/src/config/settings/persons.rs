@@ -1,6 +1,7 @@
 //! Settings of persons and groups.
 
 use super::values::size;
+use crate::numbers::{count, days};
 use bytesize::ByteSize;
 use clap::Args;
 use millrace_persons::GrowthLimits;
@@ -16,6 +17,7 @@ pub struct PersonLimits {
         long,
         global = true,
         env = "MILLRACE_PERSON_UPDATES_KEPT_DAYS",
+        value_parser = days::<u32>,
         value_name = "N",
         default_value_t = 30
     )]
@@ -28,6 +30,7 @@ pub struct PersonLimits {
         long,
         global = true,
         env = "MILLRACE_NEW_DISTINCT_IDS_PER_HOUR_MAX",
+        value_parser = count::<u64>,
         value_name = "N",
         default_value_t = 1_000_000
     )]
@@ -54,6 +57,7 @@ pub struct PersonLimits {
         long,
         global = true,
         env = "MILLRACE_MERGED_DISTINCT_IDS_MAX",
+        value_parser = count::<u64>,
         value_name = "N",
         default_value_t = 10_000
     )]

@@ -26,7 +26,7 @@ const FAULTS: [(&str, FaultStep, FaultStep); 7] = [
         "another password",
         |env| {
             env.engine.kill();
-            env.restart_engine("changed");
+            env.restart_engine("changed-password-of-tests");
         },
         |env| {
             env.engine.kill();

@@ -24,7 +24,7 @@ pub const RATE: f64 = 2_000.0;
 pub const FAULT_EVENTS: u64 = 400;
 const USER: &str = "millrace";
 /// Password of the server.
-pub const PASSWORD: &str = "right";
+pub const PASSWORD: &str = "right-password-of-tests";
 /// Timeout for the next row, before it counts as lost.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -67,11 +67,16 @@ impl Engine {
 
     /// Starts an engine with more arguments.
     pub fn start_with(dir: &Path, password: &str, args: &[&str]) -> Self {
+        Self::start_on("127.0.0.1:0", dir, password, args)
+    }
+
+    /// Starts an engine on an address.
+    pub fn start_on(listen: &str, dir: &Path, password: &str, args: &[&str]) -> Self {
         let mut child = millrace()
             .arg("clickhouse")
             .arg("--data-dir")
             .arg(dir)
-            .args(["--clickhouse-addr", "127.0.0.1:0"])
+            .args(["--clickhouse-addr", listen])
             .args(["--clickhouse-password", password])
             .args(args)
             .stdout(Stdio::piped())
@@ -104,17 +109,18 @@ impl Engine {
 
     /// Runs a statement.
     pub fn query(&self, sql: &str) -> String {
-        let answer = ureq::post(&self.url)
+        let answer = self.ask(sql);
+        answer.unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// Runs a statement; the error is the server's, or that it is away.
+    pub fn ask(&self, sql: &str) -> Result<String, ureq::Error> {
+        let mut answer = ureq::post(&self.url)
             .header("X-ClickHouse-User", USER)
             .header("X-ClickHouse-Key", PASSWORD)
-            .send(sql);
-        let mut answer = answer.unwrap_or_else(|error| panic!("{sql}: {error}"));
-        answer
-            .body_mut()
-            .read_to_string()
-            .unwrap()
-            .trim_end()
-            .to_owned()
+            .send(sql)?;
+        let text = answer.body_mut().read_to_string()?;
+        Ok(text.trim_end().to_owned())
     }
 
     /// Client for the rows of a table.

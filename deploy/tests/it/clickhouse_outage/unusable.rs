@@ -193,7 +193,7 @@ fn assert_reported_until_fixed(cases: &[(&str, &str, bool)]) {
 #[test]
 fn a_wrong_password_is_logged_once_by_each_part_and_withdrawn_when_fixed() {
     let dir = TempDir::new().unwrap();
-    let mut engine = Engine::start(&dir.path().join("engine"), "changed");
+    let mut engine = Engine::start(&dir.path().join("engine"), "changed-password-of-tests");
     let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], 0)), &engine.url).unwrap();
     let monitored = MonitoredServer::start_mode(
         "serve",

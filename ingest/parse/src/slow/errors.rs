@@ -1,17 +1,14 @@
 //! Errors of bodies that cannot be read.
 
+use crate::characters::is_white;
 use crate::{ApiError, ErrorType};
 use http::StatusCode;
-use serde::de::IgnoredAny;
 
 /// Mark that some programs write before a text in UTF-8.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Repairs of a body, at most: more is no client's oversight. They are listed before they are made.
 pub const REPAIRS_MAX: usize = 100_000;
-
-/// Bytes of a first line that is read once more, at most, to tell JSON lines from broken JSON.
-const FIRST_LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Builds a 400 for an object or array neither of events nor with a batch.
 pub fn invalid_body() -> ApiError {
@@ -26,6 +23,30 @@ pub fn invalid_json(at: usize) -> ApiError {
     unreadable(
         "invalid_json",
         format!("The body is not valid JSON: it goes wrong at byte {at}."),
+    )
+}
+
+/// Builds a 400 for a body that goes on, from this byte on, behind a whole text of JSON.
+pub fn more_than_json(body: &[u8], at: usize) -> ApiError {
+    let (text, more) = body.split_at_checked(at).unwrap_or_default();
+    let mut white = text.iter().rev().take_while(|byte| is_white(**byte));
+    let is_next_line = white.any(|byte| *byte == b'\n');
+    let advice = match more {
+        [b'{', ..] if is_next_line => {
+            "It looks like JSON lines. Send the events in one array, as `batch`."
+        }
+        [b'{' | b'[', ..] => {
+            "It looks like several texts; members of a gzip body and frames of a zstd body are \
+             read as one. Send the events in one array, as `batch`."
+        }
+        _ => "Send nothing behind it.",
+    };
+    unreadable(
+        "invalid_json",
+        format!(
+            "The body is not valid JSON: a whole text of JSON ends before byte {at}, where more \
+             follows. {advice}"
+        ),
     )
 }
 
@@ -57,8 +78,8 @@ pub fn too_many_repairs() -> ApiError {
     )
 }
 
-/// Adds what to do to the error, at this byte, of a body that is in another format.
-pub fn advised(mut error: ApiError, body: &[u8], at: usize) -> ApiError {
+/// Adds what to do to the error of a body that is in another format.
+pub fn advised(mut error: ApiError, body: &[u8]) -> ApiError {
     let advice = match body {
         // gzip, zstd and zlib: one compression was taken off before.
         [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x78, 0x01 | 0x9c | 0xda, ..] => {
@@ -74,25 +95,10 @@ pub fn advised(mut error: ApiError, body: &[u8], at: usize) -> ApiError {
         [b'd', b'a', b't', b'a', b'=', ..] => {
             "It looks like a form. Send it as application/x-www-form-urlencoded."
         }
-        _ if is_second_line(body, at) => {
-            "It looks like JSON lines. Send the events in one array, as `batch`."
-        }
         _ => return error,
     };
     error.detail = format!("{} {advice}", error.detail).into();
     error
-}
-
-/// Returns true if a text of JSON begins at this byte, behind one that is whole.
-fn is_second_line(body: &[u8], at: usize) -> bool {
-    let is_object = body.get(at) == Some(&b'{');
-    let first = body
-        .get(..at)
-        .filter(|_| is_object && at <= FIRST_LINE_BYTES_MAX);
-    first.is_some_and(|first| {
-        let first = first.strip_prefix(BYTE_ORDER_MARK).unwrap_or(first);
-        first.contains(&b'\n') && serde_json::from_slice::<IgnoredAny>(first).is_ok()
-    })
 }
 
 fn unreadable(code: &'static str, detail: String) -> ApiError {

@@ -12,7 +12,7 @@ mod utf8;
 pub use errors::{invalid_body, invalid_json};
 
 use crate::ApiError;
-use errors::{BYTE_ORDER_MARK, REPAIRS_MAX, advised, too_deep, too_many_repairs};
+use errors::{BYTE_ORDER_MARK, REPAIRS_MAX, advised, more_than_json, too_deep, too_many_repairs};
 use scan::ScanError;
 
 /// Body that the fast path can read.
@@ -27,11 +27,12 @@ pub struct Repaired {
 /// Repairs a body into `repaired`, or returns its error.
 #[cold]
 pub fn repair(body: &[u8], depth_max: usize, repaired: &mut Repaired) -> Result<(), ApiError> {
-    let halves = utf8::pairs(body).map_err(|error| advised(error, body, 0))?;
+    let halves = utf8::pairs(body).map_err(|error| advised(error, body))?;
     let has_mark = body.starts_with(BYTE_ORDER_MARK);
     let start = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
     let words = scan::scan(body, start, depth_max).map_err(|error| match error {
-        ScanError::Syntax(at) => advised(invalid_json(at), body, at),
+        ScanError::Syntax(at) => advised(invalid_json(at), body),
+        ScanError::More(at) => more_than_json(body, at),
         ScanError::TooDeep(at) => too_deep(at, depth_max),
         ScanError::TooMany => too_many_repairs(),
         ScanError::NotAContainer => invalid_body(),

@@ -8,6 +8,8 @@ use crate::walk::number_len;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScanError {
     Syntax(usize),
+    /// More behind the end of the text.
+    More(usize),
     TooDeep(usize),
     /// More words than may be repaired.
     TooMany,
@@ -112,7 +114,7 @@ impl<'a> Scan<'a> {
             let Some(closer) = self.closers.last().copied() else {
                 return match self.peek() {
                     None => Ok(false),
-                    Some(_) => self.wrong(),
+                    Some(_) => Err(ScanError::More(self.at)),
                 };
             };
             match self.peek() {
@@ -239,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_first_wrong_byte_is_named() {
-        let table: [(&str, usize); 24] = [
+        let table: [(&str, usize); 22] = [
             ("", 0),
             ("  ", 2),
             ("{", 1),
@@ -250,8 +252,6 @@ mod tests {
             ("[1,]", 3),
             ("[1 2]", 3),
             ("[1", 2),
-            ("[]]", 2),
-            ("[] x", 3),
             ("[}", 1),
             ("{\"a\":1]", 6),
             ("[01]", 2),
@@ -268,6 +268,21 @@ mod tests {
         for (text, at) in table {
             let error = scan(text.as_bytes(), 0, 128).err();
             assert_eq!(error, Some(ScanError::Syntax(at)), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_byte_behind_the_end_of_the_text_is_named() {
+        let table = [
+            ("[]]", 2),
+            ("[] x", 3),
+            ("{}{}", 2),
+            ("{\"a\":[]}\n\n[", 10),
+            ("1 2", 2),
+        ];
+        for (text, at) in table {
+            let error = scan(text.as_bytes(), 0, 128).err();
+            assert_eq!(error, Some(ScanError::More(at)), "{text}");
         }
     }
 

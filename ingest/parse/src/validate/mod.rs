@@ -9,7 +9,7 @@ mod objects;
 mod rules;
 mod time;
 
-pub use names::{NAME_CHARS_MAX, is_illegal};
+pub use names::{NAME_CHARS_MAX, is_illegal, is_zero};
 pub use rules::{Rules, Violation, Warnings};
 
 use crate::ids;
@@ -57,9 +57,9 @@ impl<'b> Rules<'b> {
     {
         self.check_whole(spans)?;
         let event = self.event(spans, &mut scratch.event)?;
-        let distinct_id = self.distinct_id(spans, &mut scratch.distinct_id)?;
+        let (distinct_id, is_nobodys) = self.distinct_id(spans, &mut scratch.distinct_id)?;
         let mut warnings = Warnings {
-            illegal_distinct_id: is_illegal(distinct_id),
+            illegal_distinct_id: is_nobodys,
             ..Warnings::default()
         };
         let (timestamp, has_timestamp) =

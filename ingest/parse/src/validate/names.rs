@@ -3,6 +3,7 @@
 use super::rules::{Rules, Violation, violation};
 use crate::span::{Event, Kind, Span};
 use crate::text;
+use crate::walk::number_len;
 
 /// Characters of an event's name and of a distinct id, at most.
 pub const NAME_CHARS_MAX: usize = 200;
@@ -43,12 +44,13 @@ impl<'b> Rules<'b> {
         })
     }
 
+    /// Returns the event's distinct id, and true if it is nobody's.
     #[inline]
     pub(super) fn distinct_id<'s>(
         &self,
         spans: Event<'_>,
         scratch: &'s mut String,
-    ) -> Result<&'s [u8], Violation>
+    ) -> Result<(&'s [u8], bool), Violation>
     where
         'b: 's,
     {
@@ -66,12 +68,12 @@ impl<'b> Rules<'b> {
         let problem = if span.kind() == Kind::Number {
             let digits = span.of(self.body);
             if digits.len() <= NAME_CHARS_MAX {
-                return Ok(digits);
+                return Ok((digits, is_zero(digits)));
             }
             NameError::TooLong
         } else {
             match self.name(span, scratch) {
-                Ok(id) => return Ok(id),
+                Ok(id) => return Ok((id, is_illegal(id))),
                 Err(problem) => problem,
             }
         };
@@ -147,17 +149,19 @@ enum NameError {
     TooLong,
 }
 
-/// Returns true if an id is one that many clients send by mistake, so that it is nobody's: the
-/// event is stored, but changes no person.
+/// Returns true if an id in quotes is one that many clients send by mistake, so that it is
+/// nobody's: the event is stored, but changes no person.
 #[inline]
 pub fn is_illegal(distinct_id: &[u8]) -> bool {
-    // By length, as most ids have one that none of these has, or only one or two. Zero is a number
-    // that programs write in several ways.
+    if let [b'0', b'.' | b'e' | b'E', ..] | [b'-', b'0', ..] = distinct_id {
+        return is_quoted_zero(distinct_id);
+    }
+    // By length, as most ids have one that none of these has, or only one or two.
     let illegal: &[&str] = match distinct_id.len() {
         1 => &["0"],
-        2 => &["id", "-0"],
-        3 => &["nan", "0.0"],
-        4 => &["none", "null", "true", "user", "-0.0"],
+        2 => &["id"],
+        3 => &["nan"],
+        4 => &["none", "null", "true", "user"],
         5 => &["email", "false", "guest"],
         6 => &["system"],
         7 => &["backend"],
@@ -173,4 +177,27 @@ pub fn is_illegal(distinct_id: &[u8]) -> bool {
     illegal
         .iter()
         .any(|illegal| distinct_id.eq_ignore_ascii_case(illegal.as_bytes()))
+}
+
+/// Returns true if a JSON number is zero, which programs write in many ways: `-0`, `0.00`, `0e+00`.
+/// As an id it is nobody's, like [illegal](is_illegal) ones.
+#[inline]
+pub fn is_zero(number: &[u8]) -> bool {
+    matches!(number, [b'0' | b'-', ..]) && has_no_value(number)
+}
+
+/// Returns true if all digits of a JSON number before its exponent are zeros.
+#[cold]
+fn has_no_value(number: &[u8]) -> bool {
+    let mut before = number
+        .iter()
+        .take_while(|byte| !matches!(byte, b'e' | b'E'));
+    before.all(|byte| matches!(byte, b'-' | b'0' | b'.'))
+}
+
+/// Returns true if an id in quotes is a zero that a program wrote. An id of hexadecimal digits
+/// alone, such as `0e5`, may be somebody's: programs write a sign or a point with an exponent.
+#[cold]
+fn is_quoted_zero(id: &[u8]) -> bool {
+    number_len(id) == Some(id.len()) && is_zero(id) && !id.iter().all(u8::is_ascii_hexdigit)
 }

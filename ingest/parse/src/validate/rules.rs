@@ -51,12 +51,16 @@ pub struct Warnings {
     pub illegal_distinct_id: bool,
     pub missing_timestamp: bool,
     pub future_timestamp: bool,
+    pub person_update_too_large: bool,
 }
 
 impl Warnings {
     /// Returns true if there is a warning.
     #[inline]
     pub const fn any(self) -> bool {
-        self.illegal_distinct_id || self.missing_timestamp || self.future_timestamp
+        self.illegal_distinct_id
+            || self.missing_timestamp
+            || self.future_timestamp
+            || self.person_update_too_large
     }
 }

@@ -215,13 +215,25 @@ fn a_uuid_is_kept_in_every_spelling() {
 
 #[test]
 fn known_bad_ids_are_stored_with_a_warning() {
+    let zeros = format!("0.{}", "0".repeat(198));
     let table = [
         r#""0""#,
         "0",
         "-0",
         "0.0",
         "-0.0",
+        "-0.00",
+        "0e0",
+        "-0E7",
+        "0.0e-12",
+        "0.000000e+00",
+        zeros.as_str(),
+        r#""-0""#,
         r#""-0.0""#,
+        r#""0.000""#,
+        r#""0e+0""#,
+        r#""0E-10""#,
+        r#""0.0e0""#,
         r#""anonymous""#,
         r#""Anonymous-User""#,
         r#""backend""#,
@@ -252,14 +264,39 @@ fn known_bad_ids_are_stored_with_a_warning() {
             "{id}"
         );
     }
-    for id in ["users", "00", "-1", "0.1", "-0.1", "anonymous2", "idx", "a"] {
-        let body = owned(&format!(r#","distinct_id":"{id}""#));
-        assert_eq!(
-            crate::support::accepted(body, &context())
-                .report
-                .warning_count,
-            0,
-            "{id}"
-        );
+}
+
+#[test]
+fn ids_that_are_like_known_bad_ones_are_somebodys() {
+    let table = [
+        "1",
+        "10",
+        "-1",
+        "0.1",
+        "-0.1",
+        "0.00001",
+        "0.5e10",
+        "1e0",
+        r#""users""#,
+        r#""00""#,
+        r#""-00""#,
+        r#""0.""#,
+        r#""0..0""#,
+        r#""0x0""#,
+        r#""0.0.0""#,
+        r#""0.0a""#,
+        r#""-0.1""#,
+        // Hexadecimal digits, as of a hash.
+        r#""0e0""#,
+        r#""0e462097431906509019562988736854""#,
+        r#""0e462097-4319-4650-9019-562988736854""#,
+        r#""anonymous2""#,
+        r#""idx""#,
+        r#""a""#,
+    ];
+    for id in table {
+        let body = owned(&format!(r#","distinct_id":{id}"#));
+        let report = crate::support::accepted(body, &context()).report;
+        assert_eq!(report.warning_count, 0, "{id}");
     }
 }

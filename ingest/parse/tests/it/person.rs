@@ -2,8 +2,8 @@
 
 use crate::support::{KEY, NOW, PROJECT, REQUEST, accepted, context, person_updates};
 use millrace_parse::Protocol;
-use millrace_rows::Micros;
 use millrace_rows::testing::PersonUpdate;
+use millrace_rows::{Micros, PERSON_PROPERTIES_BYTES_MAX, PROPERTY_BYTES_BESIDE};
 use uuid::Uuid;
 
 const UUID: &str = "0191f99b-b499-70c4-9505-90a47f19f05a";
@@ -178,6 +178,10 @@ const MERGES: &[[&str; 4]] = &[
     ["$create_alias", r#"{"alias":"\"\""}"#, "properties", ""],
     ["$create_alias", r#"{"alias":"a\u0000"}"#, "properties", ""],
     ["$create_alias", r#"{"alias":["a"]}"#, "properties", ""],
+    ["$create_alias", r#"{"alias":-0.00}"#, "properties", ""],
+    ["$create_alias", r#"{"alias":0e5}"#, "properties", ""],
+    ["$create_alias", r#"{"alias":"0.00"}"#, "properties", ""],
+    ["$create_alias", r#"{"alias":"0e5"}"#, "alias", "0e5"],
     [
         "$merge_dangerously",
         r#"{"alias":"\ud800"}"#,
@@ -279,4 +283,77 @@ fn the_options_of_v1_keep_persons_out() {
             "{option} {properties}"
         );
     }
+}
+
+/// Object with one property of so many bytes, as they are counted.
+fn object_of(name: &str, bytes: usize) -> String {
+    let value_bytes = bytes - PROPERTY_BYTES_BESIDE - name.len() - 2;
+    format!(r#"{{"{name}":"{}"}}"#, "x".repeat(value_bytes))
+}
+
+#[test]
+fn an_update_with_more_than_a_person_or_group_may_have_is_passed_on_with_a_warning() {
+    let max = PERSON_PROPERTIES_BYTES_MAX;
+    let (fits, large) = (object_of("a", max), object_of("a", max + 1));
+    let half = object_of("b", max / 2 + 1);
+    let many: Vec<String> = (0..8_000)
+        .map(|number| format!(r#""{number}":1"#))
+        .collect();
+    let many = format!("{{{}}}", many.join(","));
+    let spaces = " ".repeat(max);
+    let group = r#""$group_type":"t","$group_key":"k","$group_set""#;
+    let table = [
+        ("e", format!(r#"{{"$set":{large}}}"#), true),
+        ("e", format!(r#"{{"$set_once":{large}}}"#), true),
+        (
+            "e",
+            format!(r#"{{"$set":{half},"$set_once":{half}}}"#),
+            true,
+        ),
+        ("e", format!(r#"{{"$set":{many}}}"#), true),
+        ("$groupidentify", format!("{{{group}:{large}}}"), true),
+        ("e", format!(r#"{{"$set":{fits}}}"#), false),
+        ("e", format!(r#"{{"$set":{half},"a":{half}}}"#), false),
+        ("e", format!(r#"{{"$set":{{"a":1{spaces}}}}}"#), false),
+        ("$groupidentify", format!("{{{group}:{fits}}}"), false),
+    ];
+    for (event, properties, is_warned) in table {
+        let body = format!(
+            r#"{{"api_key":"{KEY}","event":"{event}","distinct_id":"d","properties":{properties}}}"#
+        );
+        let parsed = accepted(body, &context());
+        let case = format!("{event} {}", &properties[..60]);
+        let warnings = parsed.report.warnings.iter();
+        let codes: Vec<_> = warnings.map(|warning| warning.code).collect();
+        let expected: &[&str] = match is_warned {
+            true => &["person_update_too_large"],
+            false => &[],
+        };
+        assert_eq!(codes, expected, "{case}");
+        assert_eq!(person_updates(&parsed.batch).len(), 1, "{case}");
+    }
+}
+
+#[test]
+fn an_update_that_counts_for_nobody_is_not_called_too_large() {
+    let large = object_of("a", PERSON_PROPERTIES_BYTES_MAX + 1);
+    let table: [(&str, &str, &str, &[&str]); 5] = [
+        ("e", "d", "$not_set", &[]),
+        ("$exception", "d", "$set", &[]),
+        ("e", "null", "$set", &["illegal_distinct_id"]),
+        ("e", "d", r#"$process_person_profile":false,"$set"#, &[]),
+        ("e", "d", "$set", &["person_update_too_large"]),
+    ];
+    for (event, id, name, expected) in table {
+        let body = format!(
+            r#"{{"api_key":"{KEY}","$set":{{}},"event":"{event}","distinct_id":"{id}","properties":{{"{name}":{large}}}}}"#
+        );
+        let report = accepted(body, &context()).report;
+        let codes: Vec<_> = report.warnings.iter().map(|it| it.code).collect();
+        assert_eq!(codes, expected, "{event} {id} {name}");
+    }
+    let body = format!(r#"{{"api_key":"{KEY}","event":"e","distinct_id":"d","$set":{large}}}"#);
+    let report = accepted(body, &context()).report;
+    let detail = &report.warnings[0].detail;
+    assert!(detail.contains("655360 bytes"), "{detail}");
 }

@@ -23,6 +23,10 @@ const FEW_ANSWERS_MAX: u32 = 3;
 /// rows bad: an unstable server fails one batch at exactly those times about once in 60 000.
 const PROOFS_MIN: u32 = 6;
 
+/// Times that an insert may lose against another one of its table, which waits for its quorum,
+/// before it counts as in doubt: some minutes, within which no token is forgotten.
+const LOST_RACES_MAX: u32 = 20;
+
 /// Number of batches that were stored, by column list.
 #[derive(Debug, Default)]
 pub struct StoredCounts(Mutex<HashMap<Arc<str>, u64>>);
@@ -41,6 +45,10 @@ pub struct FailureHistory {
     proofs: u32,
     /// Unproven successes, of rows that cannot be looked up.
     unproven: u32,
+    /// Inserts that others of the table preceded.
+    lost_races: u32,
+    /// Code of the last answer, if that said that rows cannot be read.
+    unreadable: Option<u32>,
     /// Number of answers after which the rows are looked up, if it is not the usual one.
     answers_max: Option<u32>,
 }
@@ -91,8 +99,23 @@ impl FailureHistory {
         self.unproven >= SAME_ANSWERS_MAX
     }
 
+    /// Counts an insert that another one preceded. Returns true if it is to be tried again as it
+    /// is.
+    pub fn record_lost_race(&mut self) -> bool {
+        self.lost_races = self.lost_races.saturating_add(1);
+        self.lost_races <= LOST_RACES_MAX
+    }
+
+    /// Records an answer that says that rows cannot be read. Returns true if the one before said
+    /// so, too.
+    pub fn record_unreadable(&mut self, error: &InsertError) -> bool {
+        let before = std::mem::replace(&mut self.unreadable, error.code);
+        before.is_some() && before == error.code
+    }
+
     /// Counts the answer to a try before which so many batches of the table were stored.
     pub fn record(&mut self, error: &InsertError, stored: u64) -> Attribution {
+        self.unreadable = None;
         let answer = error.may_be_of_the_rows();
         let answer = answer.then_some((error.outcome, error.code));
         if answer != self.answer {
@@ -100,6 +123,7 @@ impl FailureHistory {
                 answer,
                 stored,
                 answers_max: self.answers_max,
+                lost_races: self.lost_races,
                 ..Self::default()
             };
         }

@@ -2,7 +2,7 @@
 
 use super::sink::Sink;
 use super::source::unpacked;
-use millrace_clickhouse::{Body, EventVersion, InsertError, PresenceCount, QueryError};
+use millrace_clickhouse::{Body, EventVersion, InsertError, PlacedKey, PresenceCount, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +63,10 @@ impl Sink for FakeSink {
         true
     }
 
+    fn is_sharded(&self) -> bool {
+        false
+    }
+
     async fn insert<B: Body>(&self, _: &str, _: &str, body: &B) -> Result<(), InsertError> {
         let mut blocks = Vec::new();
         let mut index = 0;
@@ -87,6 +91,15 @@ impl Sink for FakeSink {
         _: &[RowKey],
     ) -> Result<PresenceCount, QueryError> {
         Ok(PresenceCount::default())
+    }
+
+    async fn present_keys(
+        &self,
+        _: Table,
+        _: Month,
+        _: &[RowKey],
+    ) -> Result<Vec<PlacedKey>, QueryError> {
+        Ok(Vec::new())
     }
 
     async fn are_stored_or_replaced(

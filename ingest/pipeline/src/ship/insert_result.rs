@@ -15,6 +15,12 @@ pub enum InsertResult {
     /// Nothing was sent that could have been stored, and the server restarted: its new boot id is
     /// recorded before the rows are sent.
     Restarted,
+    /// Shards may have stored some of the rows and not others: the batch is launched again in
+    /// doubt, so that all of its rows are looked up.
+    InDoubt,
+    /// Some shards have their rows, others lack them and may have spent the token: the batch is
+    /// launched again in doubt, under the next attempt.
+    Incomplete,
     /// Some of the rows are stored and others are not, or the rows are in doubt and not all of them
     /// can be read: the batch is halved, and each half looked up before it is sent.
     Parted,

@@ -20,7 +20,7 @@
 //! | `attribution` | attributes failures to the rows or to the server |
 //! | `retries` | limits the batches that fail again and again |
 //! | `execute` | reads a batch's bytes, delivers, dead-letters rows that cannot be read |
-//! | `source`, `rows` | reads a batch's bytes; cuts them between rows |
+//! | `source`, `rows`, `chosen_rows` | reads a batch's bytes; cuts them between rows |
 //! | `blocking` | runs work that may block; its panic ends the task that waits for it |
 //! | `dead_letters` | keeps rows that ClickHouse refuses |
 //!
@@ -34,6 +34,7 @@ mod attribution;
 mod backoff;
 mod blocking;
 mod checkpoint;
+mod chosen_rows;
 mod dead_letters;
 mod deliver;
 mod event_search;

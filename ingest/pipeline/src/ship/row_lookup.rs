@@ -10,11 +10,15 @@
 //! and only rows beyond the number of the others are this part's. A case that stays open counts as
 //! absent: sent under its token the row is stored once, unless the token is spent or forgotten.
 //!
+//! Shards store the rows of a block each for itself: there, too, all rows are looked up, and those
+//! that a shard lacks are told by their keys. Rows that share a key may be on several shards, and
+//! are told by their distinct ids as well: those that share both are all on one, or none is.
+//!
 //! An event that a later one replaced, as its client sent it again, is gone after a merge, and
 //! counts as stored: stored again, it would be gone after the next.
 
 use super::sink::Sink;
-use millrace_clickhouse::{EventVersion, PRESENCE_KEYS_MAX, PresenceCount, QueryError};
+use millrace_clickhouse::{EventVersion, PRESENCE_KEYS_MAX, PlacedKey, PresenceCount, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use std::collections::HashSet;
 
@@ -34,6 +38,45 @@ pub struct RowLookup {
     is_block: bool,
     /// Versions of the rows, if they are events that may be stored one by one.
     versions: Vec<EventVersion>,
+    /// Keys of the rows with their places, without duplicates, if some share a key and the places
+    /// tell them.
+    places: Vec<PlacedKey>,
+    /// True if of some rows only a few keys are known, those of a section's header.
+    is_sample: bool,
+}
+
+/// Rows of a batch that shards lack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingRows {
+    rows: HashSet<PlacedKey>,
+    /// True if rows are told by their places, too.
+    have_places: bool,
+}
+
+impl MissingRows {
+    /// Returns true if no row is missing.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Number of rows, of which those count once that are told by nothing.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns what tells this row from others, if it is missing.
+    pub fn get(&self, row: PlacedKey) -> Option<PlacedKey> {
+        let row = match self.have_places {
+            true => row,
+            false => row.without_place(),
+        };
+        self.rows.get(&row).copied()
+    }
+
+    /// Keys of the rows.
+    pub fn keys(&self) -> HashSet<RowKey> {
+        self.rows.iter().map(|row| row.key).collect()
+    }
 }
 
 /// Share of a batch's rows that is stored.
@@ -67,7 +110,24 @@ impl RowLookup {
             others,
             is_block: false,
             versions: Vec::new(),
+            places: Vec::new(),
+            is_sample: false,
         }
+    }
+
+    /// Marks that a few keys stand for some of the rows, which on shards they do not.
+    #[must_use]
+    pub fn with_samples(mut self, is_sample: bool) -> Self {
+        self.is_sample = is_sample;
+        self
+    }
+
+    /// Adds the places of rows of which some share a key.
+    #[must_use]
+    pub fn with_places(mut self, mut places: Vec<PlacedKey>) -> Self {
+        places.sort_unstable_by_key(|row| (row.key.received_at, row.key.id, row.place));
+        self.places = places;
+        self
     }
 
     /// Adds the versions of the rows, which are events: those that later ones replaced count as
@@ -84,10 +144,77 @@ impl RowLookup {
     pub fn into_block(mut self) -> Self {
         self.is_block = true;
         self.versions = Vec::new();
+        self.places = Vec::new();
         if self.others == 0 {
             self.keys = spread(&self.keys, SAMPLE_KEYS_MAX);
         }
         self
+    }
+
+    /// Returns true if one row found stands for all.
+    pub fn is_of_block(&self) -> bool {
+        self.is_block
+    }
+
+    /// Returns true if the keys do not tell of each row whether it is stored.
+    pub fn is_of_some_rows(&self) -> bool {
+        self.is_block || self.is_sample
+    }
+
+    /// Lists the rows that are not stored; `None` if rows that share a key cannot be told apart, or
+    /// only a few of the rows' keys are known.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn missing_keys<K: Sink>(
+        &self,
+        sink: &K,
+        table: Table,
+        month: Month,
+    ) -> Result<Option<MissingRows>, QueryError> {
+        if self.is_of_some_rows() {
+            return Ok(None);
+        }
+        if !self.places.is_empty() {
+            return self.missing_places(sink, table, month).await.map(Some);
+        }
+        // Rejected events that share a key are on one shard.
+        let are_shared = self.rows > self.keys.len() as u64 && table != Table::RejectedEvents;
+        if self.others > 0 || are_shared {
+            return Ok(None);
+        }
+        let mut missing: HashSet<PlacedKey> = self.keys.iter().copied().map(Into::into).collect();
+        for keys in self.keys.chunks(PRESENCE_KEYS_MAX) {
+            for found in sink.present_keys(table, month, keys).await? {
+                missing.remove(&found.without_place());
+            }
+        }
+        Ok(Some(MissingRows {
+            rows: missing,
+            have_places: false,
+        }))
+    }
+
+    /// Lists the rows that are not stored of some that share keys and are told by their places.
+    async fn missing_places<K: Sink>(
+        &self,
+        sink: &K,
+        table: Table,
+        month: Month,
+    ) -> Result<MissingRows, QueryError> {
+        let mut missing: HashSet<PlacedKey> = self.places.iter().copied().collect();
+        // They are sorted by key.
+        let mut keys: Vec<RowKey> = self.places.iter().map(|row| row.key).collect();
+        keys.dedup();
+        for keys in keys.chunks(PRESENCE_KEYS_MAX) {
+            for found in sink.present_keys(table, month, keys).await? {
+                missing.remove(&found);
+            }
+        }
+        Ok(MissingRows {
+            rows: missing,
+            have_places: true,
+        })
     }
 
     /// Looks up how many of the rows are stored.
@@ -108,7 +235,17 @@ impl RowLookup {
                 Presence::None
             });
         }
-        let presence = self.count(sink, table, month).await?;
+        let presence = match sink.is_sharded() && !self.places.is_empty() {
+            true => {
+                let missing = self.missing_places(sink, table, month).await?.len();
+                match missing {
+                    0 => Presence::All,
+                    missing if missing == self.places.len() => Presence::None,
+                    _ => Presence::Some,
+                }
+            }
+            false => self.count(sink, table, month).await?,
+        };
         // Asked for only then, since it costs more. If none is found, all are sent in one insert.
         if presence == Presence::Some && self.are_stored_or_replaced(sink, month).await? {
             return Ok(Presence::All);

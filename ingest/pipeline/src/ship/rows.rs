@@ -4,7 +4,7 @@
 //! be cut as well.
 
 use super::row_keys::KeyedRow;
-use millrace_clickhouse::{EventIdentity, EventVersion};
+use millrace_clickhouse::{EventIdentity, EventVersion, PlacedKey};
 use millrace_rows::{Micros, ProjectId, RowKey};
 use std::ops::Range;
 use uuid::Uuid;
@@ -55,13 +55,19 @@ pub struct Row {
     pub key: Option<RowKey>,
     /// Version of the row, if it is an event.
     pub version: Option<EventVersion>,
+    /// Place of the row among rows of its key, if its distinct id tells the shard.
+    pub place: Option<u64>,
 }
 
 impl Row {
     /// Key of the row with its version, if it has a key.
     pub fn keyed(&self) -> Option<KeyedRow> {
-        let version = self.version;
-        self.key.map(|key| KeyedRow { key, version })
+        let (version, place) = (self.version, self.place);
+        self.key.map(|key| KeyedRow {
+            key,
+            version,
+            place,
+        })
     }
 }
 
@@ -122,7 +128,8 @@ impl Layout {
             rest = column.read(rest, &mut fields)?;
         }
         // In other tables the id alone is the row's own.
-        let index = fields.index.filter(|_| !self.0.contains(&Column::Id));
+        let has_own_id = self.0.contains(&Column::Id);
+        let index = fields.index.filter(|_| !has_own_id);
         let key = fields.id.zip(fields.received_at);
         let key = key.map(|(id, received_at)| RowKey {
             id,
@@ -133,6 +140,7 @@ impl Layout {
             bytes: 0..bytes.len() - rest.len(),
             key,
             version: fields.version(),
+            place: has_own_id.then(|| fields.place()).flatten(),
         })
     }
 }
@@ -189,6 +197,11 @@ impl Column {
 }
 
 impl Fields<'_> {
+    /// Place of a row among those of its key.
+    fn place(&self) -> Option<u64> {
+        self.distinct_id.map(PlacedKey::place_of)
+    }
+
     /// Version of an event; `None` in other tables, whose rows have no name.
     fn version(&self) -> Option<EventVersion> {
         let (name, distinct_id) = (self.name?, self.distinct_id?);
@@ -311,7 +324,8 @@ mod tests {
         let mut bytes = Vec::new();
         rejected.append_to(&mut bytes);
         let layout = Layout::of(Table::RejectedEvents.insert_target()).unwrap();
-        assert_eq!(layout.rows(&bytes).unwrap()[0].key, Some(rejected.key()));
+        let rows = layout.rows(&bytes).unwrap();
+        assert_eq!((rows[0].key, rows[0].place), (Some(rejected.key()), None));
     }
 
     #[test]
@@ -339,6 +353,7 @@ mod tests {
         let rows = layout.rows(&bytes).unwrap();
         assert_eq!(rows[0].key, Some(update.key()));
         assert_eq!(rows[0].version, None);
+        assert_eq!(rows[0].place, Some(PlacedKey::place_of(b"d")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! ClickHouse as delivery needs it; a trait so that the model test can lose answers at will.
 
 use millrace_clickhouse::{
-    Body, ClickHouse, EventVersion, Insert, InsertError, PresenceCount, QueryError,
+    Body, ClickHouse, EventVersion, Insert, InsertError, PlacedKey, PresenceCount, QueryError,
 };
 use millrace_rows::{Month, RowKey, Table};
 use uuid::Uuid;
@@ -10,6 +10,9 @@ use uuid::Uuid;
 pub trait Sink: Clone + Send + Sync + 'static {
     /// See [`ClickHouse::tokens_are_atomic`].
     fn tokens_are_atomic(&self) -> bool;
+
+    /// See [`ClickHouse::is_sharded`].
+    fn is_sharded(&self) -> bool;
 
     /// See [`ClickHouse::insert`].
     fn insert<B: Body>(
@@ -35,6 +38,14 @@ pub trait Sink: Clone + Send + Sync + 'static {
         keys: &[RowKey],
     ) -> impl Future<Output = Result<PresenceCount, QueryError>> + Send;
 
+    /// See [`ClickHouse::present_keys`].
+    fn present_keys(
+        &self,
+        table: Table,
+        month: Month,
+        keys: &[RowKey],
+    ) -> impl Future<Output = Result<Vec<PlacedKey>, QueryError>> + Send;
+
     /// See [`ClickHouse::are_stored_or_replaced`].
     fn are_stored_or_replaced(
         &self,
@@ -58,6 +69,10 @@ pub trait Sink: Clone + Send + Sync + 'static {
 impl Sink for ClickHouse {
     fn tokens_are_atomic(&self) -> bool {
         Self::tokens_are_atomic(self)
+    }
+
+    fn is_sharded(&self) -> bool {
+        Self::is_sharded(self)
     }
 
     async fn insert<B: Body>(
@@ -90,6 +105,15 @@ impl Sink for ClickHouse {
         keys: &[RowKey],
     ) -> Result<PresenceCount, QueryError> {
         Self::count_present(self, table, month, keys).await
+    }
+
+    async fn present_keys(
+        &self,
+        table: Table,
+        month: Month,
+        keys: &[RowKey],
+    ) -> Result<Vec<PlacedKey>, QueryError> {
+        Self::present_keys(self, table, month, keys).await
     }
 
     async fn are_stored_or_replaced(

@@ -150,22 +150,23 @@ fn packed(rows: &[u8]) -> Bytes {
 /// the keys in its header count; one that cannot be cut was never sent by halves.
 fn all_rows(log: &LogHandle, batch: &InsertBatch<FrameSection>) -> Result<RowLookup, PayloadError> {
     let mut rows = Vec::<KeyedRow>::new();
-    let mut is_cuttable = true;
+    let (mut is_cuttable, mut is_sample) = (true, false);
     for section in &batch.sections {
         let of_header = section.keys.iter().copied().map(KeyedRow::from);
         match keys_of(log, &batch.key.insert_target, section) {
             Ok(found) if !found.is_empty() => rows.extend(found),
             Err(error @ PayloadError::Read(_)) => return Err(error),
             Ok(_) | Err(PayloadError::Unusable(UnusableRows::Damaged { .. })) => {
+                is_sample = true;
                 rows.extend(of_header);
             }
             Err(PayloadError::Unusable(UnusableRows::Uncuttable(_))) => {
-                is_cuttable = false;
+                (is_cuttable, is_sample) = (false, true);
                 rows.extend(of_header);
             }
         }
     }
-    let lookup = lookup_of(batch.key.table(), rows, Vec::new());
+    let lookup = lookup_of(batch.key.table(), rows, Vec::new()).with_samples(is_sample);
     Ok(match batch.sections.len() > 1 || is_cuttable {
         true => lookup,
         false => lookup.into_block(),

@@ -5,6 +5,7 @@ use crate::config::ServerConfig;
 use crate::connection::limits::ConnectionPermit;
 use crate::connection::raw_response::{raw_rejection, respond_and_close};
 use crate::connection::state::ConnectionState;
+use crate::connection::stop_phase::StopPhase;
 use crate::connection::stream::TimedStream;
 use crate::core::Core;
 use crate::http::handle;
@@ -37,7 +38,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Worker {
     core: Rc<Core>,
     http: http1::Builder,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<StopPhase>,
     open: Cell<usize>,
     refusals: Cell<usize>,
     closed: Notify,
@@ -45,7 +46,7 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Worker without connections.
-    pub(super) fn new(core: Rc<Core>, stop: watch::Receiver<bool>) -> Rc<Self> {
+    pub(super) fn new(core: Rc<Core>, stop: watch::Receiver<StopPhase>) -> Rc<Self> {
         Rc::new(Self {
             http: hyper_settings(&core.process.config),
             core,
@@ -158,7 +159,7 @@ async fn connection(
     let ended = tokio::select! {
         biased;
         ended = serving.as_mut() => ended,
-        _ = stop.wait_for(|stopped| *stopped) => {
+        () = StopPhase::stopped(&mut stop) => {
             // Before the connection is polled, so that a request that stalls learns of it.
             core.note_stop();
             conn.note_stop();

@@ -9,6 +9,7 @@
 mod connections;
 
 use crate::config::ServerConfig;
+use crate::connection::stop_phase::StopPhase;
 use crate::core::Core;
 use crate::metrics;
 use crate::process::ProcessState;
@@ -62,7 +63,7 @@ pub enum WorkerError {
 pub fn run(
     process: Arc<ProcessState>,
     listener: TcpListener,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<StopPhase>,
 ) -> Result<(), WorkerError> {
     let runtime = runtime(&process.config).map_err(WorkerError::Runtime)?;
     runtime.block_on(async { work(Core::new(process), listener, stop).await })
@@ -83,7 +84,7 @@ fn runtime(config: &ServerConfig) -> io::Result<LocalRuntime> {
 async fn work(
     core: Rc<Core>,
     listener: TcpListener,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<StopPhase>,
 ) -> Result<(), WorkerError> {
     let background_tasks = background_tasks(&core);
     work_beside(background_tasks, core, listener, stop).await
@@ -94,7 +95,7 @@ async fn work_beside(
     mut background_tasks: JoinSet<()>,
     core: Rc<Core>,
     listener: TcpListener,
-    mut stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<StopPhase>,
 ) -> Result<(), WorkerError> {
     let listener = tokio::net::TcpListener::from_std(listener).map_err(WorkerError::Listener)?;
     let grace = core.process.config.grace;
@@ -105,7 +106,7 @@ async fn work_beside(
             Some(Err(error)) = background_tasks.join_next() => {
                 return Err(WorkerError::Task(error));
             }
-            _ = stop.wait_for(|stopped| *stopped) => break,
+            () = StopPhase::stopped(&mut stop) => break,
         }
     }
     // The kernel has connected these already; closing the socket would reset them.
@@ -113,11 +114,14 @@ async fn work_beside(
         worker.accepted(accepted).await;
     }
     drop(listener);
-    let drained = tokio::select! {
-        drained = timeout(grace, worker.drained()) => drained,
+    let is_drained = tokio::select! {
+        // Before the cut, so that nothing is told of a worker without connections.
+        biased;
+        drained = timeout(grace, worker.drained()) => drained.is_ok(),
+        () = StopPhase::cut_short(&mut stop) => false,
         Some(Err(error)) = background_tasks.join_next() => return Err(WorkerError::Task(error)),
     };
-    if drained.is_err() {
+    if !is_drained {
         tracing::warn!(
             connections = worker.open(),
             "connections were cut at the end of the grace period"
@@ -203,8 +207,13 @@ mod tests {
         }
 
         /// Starts the worker, to be stopped by the sender.
-        fn start(&mut self) -> (watch::Sender<bool>, JoinHandle<Result<(), WorkerError>>) {
-            let (stop, stopped) = watch::channel(false);
+        fn start(
+            &mut self,
+        ) -> (
+            watch::Sender<StopPhase>,
+            JoinHandle<Result<(), WorkerError>>,
+        ) {
+            let (stop, stopped) = watch::channel(StopPhase::Serving);
             let listener = self.listener.take().unwrap();
             let working = spawn_local(work(Rc::clone(&self.core), listener, stopped));
             (stop, working)
@@ -306,7 +315,7 @@ mod tests {
             assert!(test.core.detached.is_empty());
             // It holds nothing: the bytes in memory are those of no request.
             assert_eq!(test.core.process.budget.used(), 0);
-            stop.send(true).unwrap();
+            stop.send(StopPhase::Draining).unwrap();
             let ended = timeout(SOON, working)
                 .await
                 .expect("it waits for something");
@@ -333,7 +342,7 @@ mod tests {
             drop(taken);
             assert_eq!(parser(), new);
             test.assert_stores().await;
-            stop.send(true).unwrap();
+            stop.send(StopPhase::Draining).unwrap();
             let ended = timeout(SOON, working).await;
             assert!(ended.expect("it waits for something").unwrap().is_ok());
             test.running.stop();
@@ -348,7 +357,7 @@ mod tests {
             drop(test.core.detached.run_to_completion(failing()));
             test.assert_stores().await;
             assert!(test.core.detached.is_empty());
-            stop.send(true).unwrap();
+            stop.send(StopPhase::Draining).unwrap();
             let ended = timeout(SOON, working)
                 .await
                 .expect("it waits for something");
@@ -363,7 +372,7 @@ mod tests {
             let mut test = TestCore::new().await;
             let mut tasks = background_tasks(&test.core);
             tasks.spawn_local(failing());
-            let (_stop, stopped) = watch::channel(false);
+            let (_stop, stopped) = watch::channel(StopPhase::Serving);
             let listener = test.listener.take().unwrap();
             let working = work_beside(tasks, Rc::clone(&test.core), listener, stopped);
             let ended = timeout(SOON, working).await;

@@ -107,6 +107,8 @@ pub enum DestinationType {
     BigQuery,
     #[sea_orm(string_value = "Databricks")]
     Databricks,
+    #[sea_orm(string_value = "ClickHouse")]
+    ClickHouse,
     #[sea_orm(string_value = "HTTP")]
     Http,
     #[sea_orm(string_value = "NoOp")]

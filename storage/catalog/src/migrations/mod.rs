@@ -29,6 +29,7 @@ mod m0047_withdrawn_plugins;
 mod m0048_updates_watermark;
 mod m0049_export_holds;
 mod m0050_import_leases;
+mod m0051_clickhouse_users;
 mod runner;
 mod steps;
 
@@ -50,7 +51,8 @@ const RECORD_SQUASH: &str = "\
     DELETE FROM seaql_migrations WHERE version <> 'c0001_schema'";
 
 /// Migrations of a new catalog.
-static MIGRATIONS: [&dyn Migrate; 1] = [&c0001_schema::Migration];
+static MIGRATIONS: [&dyn Migrate; 2] =
+    [&c0001_schema::Migration, &m0051_clickhouse_users::Migration];
 
 /// State of a catalog's schema.
 enum SchemaState {

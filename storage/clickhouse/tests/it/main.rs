@@ -13,16 +13,20 @@
 
 millrace_embedded::engine_process!();
 
+mod ddl;
 mod faults;
 mod fixture;
 mod gateway;
+mod hosts;
 mod inserts;
 mod persons;
 mod presence;
 mod profiles;
+mod project_queries;
 mod proxy;
 mod purge;
 mod quorum;
 mod reads;
 mod rejected_events;
+mod shards;
 mod stale_answers;

@@ -1,5 +1,5 @@
 //! Settings that ClickHouse is sent, with and without a quorum, as a fake server reads them. No
-//! test has a cluster.
+//! test has replicas.
 
 use bytes::Bytes;
 use millrace_clickhouse::{
@@ -80,7 +80,6 @@ fn listen(names_query: bool) -> (SocketAddr, Receiver<ReceivedStatement>) {
 
 fn clickhouse(address: SocketAddr, quorum: Option<InsertQuorum>) -> ClickHouse {
     ClickHouse::new(&Settings {
-        cluster: Some("all".to_owned()),
         insert_quorum: quorum,
         ..Settings::new(format!("http://{address}"), "me", "secret")
     })

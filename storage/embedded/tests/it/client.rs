@@ -1,6 +1,7 @@
 //! Small HTTP client that runs `curl`, so the requests are those that users send.
 
 use std::io::Write as _;
+use std::net::{IpAddr, UdpSocket};
 use std::process::{Command, Stdio};
 
 use millrace_embedded::testing::TestEngine;
@@ -25,6 +26,14 @@ impl Response {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
+}
+
+/// Address of this machine other than loopback, if it has one; nothing is sent.
+pub fn machine_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let ip = socket.local_addr().ok()?.ip();
+    (!ip.is_loopback() && !ip.is_unspecified()).then_some(ip)
 }
 
 /// Posts `body` with these URL parameters.
@@ -85,11 +94,16 @@ pub fn curl(
     parse(&output.stdout)
 }
 
-fn parse(bytes: &[u8]) -> Response {
-    let end = bytes
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .expect("a head");
+/// Parses a response, behind interim ones.
+fn parse(mut bytes: &[u8]) -> Response {
+    let end_of = |bytes: &[u8]| {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        end.expect("a head")
+    };
+    while bytes.starts_with(b"HTTP/1.1 1") {
+        bytes = &bytes[end_of(bytes) + 4..];
+    }
+    let end = end_of(bytes);
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let mut lines = head.lines();
     let status = lines

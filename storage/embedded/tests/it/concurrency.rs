@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millrace_embedded::testing::{TestEngine, shared};
+use millrace_embedded::testing::{PASSWORD, TestEngine, shared};
 
-use crate::client::{post, query};
+use crate::client::{Response, post, query};
 
 #[test]
 fn statements_run_side_by_side_and_queries_can_be_stopped_by_their_ids() {
@@ -37,20 +37,15 @@ fn statements_run_side_by_side_and_queries_can_be_stopped_by_their_ids() {
     });
 }
 
-/// The others wait, and run later.
 #[test]
-fn a_hundred_statements_run_at_once_and_the_others_wait() {
-    const STATEMENTS: usize = 115;
+fn sixty_four_statements_run_at_once() {
+    const STATEMENTS: usize = 64;
     let engine = TestEngine::start();
     // Each returns how many ran when it began, and sleeps.
     let sql = b"SELECT 'at_once', (SELECT count() FROM system.processes WHERE query LIKE '%at_once%'), sleep(1.5)";
     let most = thread::scope(|scope| {
         let jobs: Vec<_> = (0..STATEMENTS)
-            .map(|_| {
-                // Slowly enough that no unauthenticated connection is evicted for another.
-                thread::sleep(Duration::from_millis(3));
-                scope.spawn(|| post(&engine, &[], sql))
-            })
+            .map(|_| scope.spawn(|| post(&engine, &[], sql)))
             .collect();
         let counts = jobs.into_iter().map(|job| {
             let response = job.join().unwrap();
@@ -60,7 +55,31 @@ fn a_hundred_statements_run_at_once_and_the_others_wait() {
         });
         counts.max().unwrap()
     });
-    assert!((50..=100).contains(&most), "{most} at once");
+    assert!(
+        (STATEMENTS / 2..=STATEMENTS).contains(&most),
+        "{most} at once"
+    );
+}
+
+/// A statement that is asked to finish has its answer before the process ends.
+#[test]
+fn a_stop_lets_running_statements_finish_and_refuses_others() {
+    let mut engine = TestEngine::start();
+    query(
+        &engine,
+        "CREATE TABLE finished (a UInt64) ENGINE = MergeTree ORDER BY a",
+    );
+    let sql = b"INSERT INTO finished SELECT number + sleepEachRow(0.1) FROM numbers(20) SETTINGS max_block_size = 1";
+    let by_another = engine.by(&engine.user, &engine.password);
+    thread::scope(|scope| {
+        let insert = scope.spawn(|| post(&by_another, &[], sql));
+        wait_until(&engine, "INSERT INTO finished", true);
+        engine.stop();
+        let response = insert.join().unwrap();
+        assert_eq!(response.status, 200, "{}", response.text());
+    });
+    engine.restart();
+    assert_eq!(query(&engine, "SELECT count() FROM finished"), "20\n");
 }
 
 /// Statement with which Millrace stops a query, whose comment is its id.
@@ -68,25 +87,6 @@ fn stopping(id: &str) -> String {
     format!(
         "KILL QUERY WHERE (query_id = '{id}' OR endsWith(Settings['log_comment'], '{id}')) ASYNC"
     )
-}
-
-#[test]
-fn an_insert_cannot_be_stopped_by_its_id() {
-    let engine = shared();
-    query(engine, "CREATE TABLE unstopped (a UInt64) ENGINE = Memory");
-    let id = "unstopped-0198c0de-0000-7000-8000-000000000001";
-    let sql =
-        b"INSERT INTO unstopped SELECT sleepEachRow(1) FROM numbers(3) SETTINGS max_block_size = 1";
-    thread::scope(|scope| {
-        let insert = scope.spawn(|| post(engine, &[("log_comment", id)], sql));
-        wait_until(engine, "INSERT INTO unstopped", true);
-        for _ in 0..3 {
-            query(engine, &stopping(id));
-        }
-        let response = insert.join().unwrap();
-        assert_eq!(response.status, 200, "{}", response.text());
-    });
-    assert_eq!(query(engine, "SELECT count() FROM unstopped"), "3\n");
 }
 
 #[test]
@@ -109,6 +109,37 @@ fn a_query_that_needs_too_much_memory_fails_alone() {
     assert_eq!(query(&engine, "SELECT 1"), "1\n");
 }
 
+#[test]
+fn statements_of_a_reader_leave_memory_to_inserts() {
+    const STATEMENTS: usize = 8;
+    let engine = TestEngine::start_with_memory(1 << 30);
+    query(
+        &engine,
+        "CREATE TABLE inserted (a UInt64, s String) ENGINE = MergeTree ORDER BY a",
+    );
+    let reader = engine.by("reader", PASSWORD);
+    // Each holds a set of 128 MiB for three seconds.
+    let sql =
+        b"SELECT 1 FROM numbers(1) WHERE number NOT IN (SELECT number + 5 FROM numbers(6000000)) \
+        AND sleep(2.9) = 0";
+    let codes: Vec<String> = thread::scope(|scope| {
+        let jobs: Vec<_> = (0..STATEMENTS)
+            .map(|_| scope.spawn(|| post(&reader, &[], sql)))
+            .collect();
+        while !jobs.iter().all(thread::ScopedJoinHandle::is_finished) {
+            query(
+                &engine,
+                "INSERT INTO inserted SELECT number, repeat('x', 200) FROM numbers(300000)",
+            );
+        }
+        let code = |response: Response| response.header("x-clickhouse-exception-code").to_owned();
+        jobs.into_iter()
+            .map(|job| code(job.join().unwrap()))
+            .collect()
+    });
+    assert!(codes.iter().any(|code| code == "241"), "{codes:?}");
+}
+
 /// Command of a client whose query never ends.
 fn client(engine: &TestEngine, sql: &str) -> Command {
     let mut command = Command::new("curl");
@@ -116,7 +147,8 @@ fn client(engine: &TestEngine, sql: &str) -> Command {
     let user = format!("X-ClickHouse-User: {}", engine.user);
     command.args(["-sS", "-H", &user, "-H", &key, "--data-binary", sql]);
     command
-        .arg(format!("{}/", engine.url))
+        // The engine stops reading statements only when their client goes.
+        .arg(format!("{}/?readonly=2", engine.url))
         .stderr(Stdio::null());
     command
 }

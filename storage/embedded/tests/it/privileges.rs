@@ -7,7 +7,7 @@
 use millrace_embedded::testing::shared;
 use std::collections::{BTreeSet, HashMap};
 
-use crate::client::{post, query};
+use crate::client::query;
 
 /// Privileges on tables and their rows: the user has them all, and can drop them.
 const TABLE_PRIVILEGES: &[&str] = &[
@@ -35,8 +35,8 @@ const TABLE_PRIVILEGES: &[&str] = &[
     "UNDROP TABLE",
     "dictGet",
 ];
-/// Privileges on definitions of tables. A definition that refers to external storage is refused by
-/// name (`permitted`), and there is no ClickHouse Keeper to fetch from.
+/// Privileges on definitions of tables. A definition that refers to external storage needs a
+/// table engine that is not granted, and there is no ClickHouse Keeper to fetch from.
 const DEFINITION_PRIVILEGES: &[&str] = &[
     "ALTER ADD COLUMN",
     "ALTER ADD CONSTRAINT",
@@ -130,8 +130,7 @@ const BACKGROUND_PRIVILEGES: &[&str] = &[
     "SYSTEM VIEWS",
     "SYSTEM WAIT LOADING PARTS",
 ];
-/// Privileges that the server itself needs, for queries whose client has disconnected. As a
-/// statement it is refused (`permitted`).
+/// Privileges that the server itself needs, to stop its reads for exports.
 const SERVER_PRIVILEGES: &[&str] = &["KILL QUERY"];
 
 #[test]
@@ -174,23 +173,4 @@ fn each_granted_privilege_was_reviewed() {
     let reviewed: BTreeSet<String> = reviewed.concat().into_iter().map(str::to_owned).collect();
     let differ: Vec<_> = granted.symmetric_difference(&reviewed).collect();
     assert!(differ.is_empty(), "review them: {differ:?}");
-}
-
-#[test]
-fn kill_statements_of_clients_are_refused() {
-    if shared().data_dir().is_none() {
-        return;
-    }
-    for sql in [
-        "KILL QUERY WHERE query_id = 'a'",
-        "/* a */ kill query WHERE 1 ASYNC",
-        "KILL MUTATION WHERE 1",
-        "KILL TRANSACTION WHERE 1",
-        "DROP TABLE IF EXISTS nobody PARALLEL WITH KILL QUERY WHERE query_id = 'a'",
-    ] {
-        let response = post(shared(), &[], sql.as_bytes());
-        let code = response.header("x-clickhouse-exception-code");
-        assert_eq!(code, "497", "{sql}: {}", response.text());
-        assert!(response.text().contains("close its connection"), "{sql}");
-    }
 }

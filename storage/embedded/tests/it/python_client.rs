@@ -14,13 +14,13 @@ fn workspace() -> PathBuf {
 }
 
 /// Interpreter of the tests' environment; the first call creates it.
-fn python() -> PathBuf {
+pub fn python() -> PathBuf {
     run(&mut Command::new(workspace().join("deploy/test-python.sh")))
         .trim()
         .into()
 }
 
-fn run(command: &mut Command) -> String {
+pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout),

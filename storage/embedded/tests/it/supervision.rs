@@ -67,6 +67,33 @@ async fn a_killed_engine_is_started_again_on_the_same_port_and_ends_with_the_sup
 }
 
 #[tokio::test]
+async fn a_process_that_hangs_is_started_again_when_asked() {
+    let supervisor = Supervisor::start(SupervisorOptions::default(), |_| {
+        let mut command = Command::new("sh");
+        // Deaf to SIGTERM.
+        let script = "trap '' TERM; echo millrace-clickhouse ready 127.0.0.1:1; exec sleep 600";
+        command.args(["-c", script]);
+        command
+    })
+    .unwrap();
+    let mut status = supervisor.status();
+    for restarts in 0..2 {
+        let up = wait_for(&mut status, |status| {
+            status.restarts == restarts && matches!(status.state, State::Up { .. })
+        });
+        let pid = up.await.pid;
+        supervisor.restarter().restart();
+        let again = wait_for(&mut status, |status| status.restarts > restarts).await;
+        assert_ne!(again.pid, pid);
+        let last_exit = again.last_exit.unwrap();
+        assert_eq!(last_exit, "a restart was asked for");
+    }
+    tokio::task::spawn_blocking(move || supervisor.stop())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
 async fn a_process_that_cannot_start_is_restarted_and_its_last_stderr_line_is_kept() {
     let options = SupervisorOptions {
         backoff_min: Duration::from_millis(1),
@@ -180,16 +207,21 @@ fn options() -> (tempfile::TempDir, EngineOptions) {
         library: find_library(None).unwrap(),
         data_dir: data_dir.path().join("clickhouse"),
         listen: ANY,
+        native_port: None,
+        direct_port: 0,
         user: "u".into(),
         password: "p".into(),
+        networks: Vec::new(),
+        users_dir: None,
         memory_bytes_max: 1 << 30,
         backup_dir: data_dir.path().join("clickhouse/backups"),
         sources: Vec::new(),
+        shards: Vec::new(),
     };
     (data_dir, options)
 }
 
-fn refused(options: EngineOptions) -> EngineError {
+fn refused(options: &EngineOptions) -> EngineError {
     run(
         options,
         |_| panic!("it must not start"),
@@ -207,7 +239,7 @@ fn each_startup_error_is_one_clear_sentence() {
         ..busy
     };
     assert!(
-        refused(busy)
+        refused(&busy)
             .to_string()
             .starts_with("cannot listen on 127.0.0.1:")
     );
@@ -218,7 +250,7 @@ fn each_startup_error_is_one_clear_sentence() {
         ..missing
     };
     assert!(
-        refused(missing)
+        refused(&missing)
             .to_string()
             .contains("run `npm ci --prefix deploy/embedded`")
     );
@@ -229,7 +261,7 @@ fn each_startup_error_is_one_clear_sentence() {
         ..other
     };
     assert!(
-        refused(other)
+        refused(&other)
             .to_string()
             .contains("it has no `chdb_set_signal_handlers_enabled`")
     );
@@ -248,7 +280,7 @@ fn each_startup_error_is_one_clear_sentence() {
     let (keep, unusable) = options();
     std::fs::write(keep.path().join("clickhouse"), "a file").unwrap();
     assert!(
-        refused(unusable)
+        refused(&unusable)
             .to_string()
             .starts_with("cannot use the ClickHouse data directory")
     );
@@ -268,7 +300,7 @@ fn each_startup_error_is_one_clear_sentence() {
 /// Error of a library that is refused; no folder is created for it.
 fn refused_library(path: &str) -> EngineError {
     let (keep, options) = options();
-    let error = refused(EngineOptions {
+    let error = refused(&EngineOptions {
         library: path.into(),
         ..options
     });
@@ -284,7 +316,7 @@ fn a_second_process_on_a_data_directory_is_refused_with_the_pid_of_the_first() {
         data_dir: engine.data_dir().unwrap().to_owned(),
         ..second
     };
-    let message = refused(second).to_string();
+    let message = refused(&second).to_string();
     assert!(
         message.contains(&format!("(pid {})", engine.pid().unwrap())),
         "{message}"

@@ -53,7 +53,7 @@ const SERVICE_ACCOUNT: &str =
     r#"{"client_email": "e", "private_key_id": "i", "private_key": "s3cret"}"#;
 
 /// One destination of each type: its readable fields, and its secrets.
-pub(super) fn all_types() -> [(DestinationType, Value, Value); 11] {
+pub(super) fn all_types() -> [(DestinationType, Value, Value); 12] {
     let database =
         json!({ "host": "db.example.com", "database": "d", "schema": "s", "port": 5433 });
     let credentials = json!({ "user": "u", "password": "s3cret" });
@@ -103,6 +103,11 @@ pub(super) fn all_types() -> [(DestinationType, Value, Value); 11] {
             DestinationType::Databricks,
             json!({ "http_path": "/h", "catalog": "c", "schema": "s", "table_name": "t" }),
             json!({ "client_id": "i", "client_secret": "s3cret" }),
+        ),
+        (
+            DestinationType::ClickHouse,
+            json!({ "url": "https://clickhouse.example.com:8443", "database": "d" }),
+            json!({ "user": "u", "password": "s3cret" }),
         ),
         (
             DestinationType::Http,
@@ -207,6 +212,7 @@ fn places(kind: DestinationType) -> Vec<(&'static str, Value)> {
         DestinationType::Snowflake => vec![("account", json!("evil"))],
         DestinationType::BigQuery => vec![("token_uri", json!("https://evil.example/token"))],
         DestinationType::Databricks => vec![("server_hostname", json!("evil.example"))],
+        DestinationType::ClickHouse => vec![("url", json!("https://evil.example"))],
         DestinationType::Http => vec![("url", json!("https://evil.example/batch/"))],
         // Their secrets name the server themselves, or there are none.
         DestinationType::AzureBlob

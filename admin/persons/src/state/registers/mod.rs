@@ -13,6 +13,7 @@
 mod encoding;
 mod json_value;
 
+use millrace_rows::PROPERTY_BYTES_BESIDE;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -97,7 +98,9 @@ impl Register {
 
     fn bytes(&self) -> usize {
         let of = |write: &Option<Write>| match write {
-            Some(Write { value, .. }) => 80 + value.as_ref().map_or(0, |it| it.get().len()),
+            Some(Write { value, .. }) => {
+                PROPERTY_BYTES_BESIDE + value.as_ref().map_or(0, |it| it.get().len())
+            }
             None => 0,
         };
         of(&self.write) + of(&self.once)
@@ -125,16 +128,22 @@ impl Registers {
     /// Approximate upper bound of the stored text's length in bytes: each key is counted as if a
     /// different event had written it.
     pub fn bytes(&self) -> usize {
+        self.sizes().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Keys, each with its part of [`Self::bytes`].
+    pub fn sizes(&self) -> impl Iterator<Item = (&str, usize)> {
         let keys = self.0.iter();
-        keys.map(|(key, register)| key.len() + register.bytes())
-            .sum()
+        keys.map(|(key, register)| (key.as_str(), key.len() + register.bytes()))
     }
 
     /// Growth of [`Self::bytes`] if `key` gets a value of `value_bytes` bytes; approximate.
     pub fn growth(&self, key: &str, value_bytes: usize) -> usize {
         match self.0.get(key) {
-            Some(register) => (80 + value_bytes).saturating_sub(register.bytes()),
-            None => key.len() + 80 + value_bytes,
+            Some(register) => {
+                (PROPERTY_BYTES_BESIDE + value_bytes).saturating_sub(register.bytes())
+            }
+            None => key.len() + PROPERTY_BYTES_BESIDE + value_bytes,
         }
     }
 

@@ -7,6 +7,7 @@ mod devices;
 mod limits;
 mod merges;
 mod model;
+mod too_large;
 mod transactions;
 mod upgrade;
 

@@ -15,7 +15,8 @@ pub(super) fn steps_of(kind: TypeName) -> &'static [TestStep] {
         | TypeName::Redshift
         | TypeName::Snowflake
         | TypeName::BigQuery
-        | TypeName::Databricks => &[Reach, Authenticate, Find, Write, Read, Delete],
+        | TypeName::Databricks
+        | TypeName::ClickHouse => &[Reach, Authenticate, Find, Write, Read, Delete],
         TypeName::Http => &[Reach, Authenticate],
         TypeName::NoOp => &[],
     }
@@ -30,6 +31,7 @@ pub(super) fn words(step: TestStep, kind: TypeName) -> (&'static str, &'static s
             | TypeName::Snowflake
             | TypeName::BigQuery
             | TypeName::Databricks
+            | TypeName::ClickHouse
     );
     match step {
         TestStep::Reach => (

@@ -14,6 +14,10 @@
 //! Rows that waited or were in flight at the start may be stored in part, if the folder is a copy
 //! of one that was used elsewhere. They are all looked up, and by halves if some are found.
 //!
+//! Shards store their rows of an insert each for itself. Once it is open which of them did, the
+//! batch is returned as [`InsertResult::InDoubt`], and all of its rows are looked up before each
+//! further try; if some are found, only the others are sent, under the same token.
+//!
 //! Rows of a table that this version does not know cannot be looked up. If batches of them are
 //! answered with a success that is not proven to be ClickHouse's, again and again while queries are
 //! answered, they are dead-lettered: the proxy before ClickHouse will not change.
@@ -29,6 +33,8 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
+pub use retry::RetryReason;
+
 use crate::ship::attribution::{FailureHistory, StoredCounts};
 use crate::ship::backoff::RetryBackoff;
 use crate::ship::insert_result::InsertResult;
@@ -39,7 +45,6 @@ use crate::ship::sink::Sink;
 use millrace_clickhouse::{Body, QueryError};
 use millrace_log::fail_point::{FailPoint, pass};
 use millrace_rows::{Month, Table};
-use retry::RetryReason;
 use uuid::Uuid;
 
 /// Tries under one lock, after which a batch that may be failing alone goes behind the others.
@@ -163,24 +168,39 @@ impl<B: Body> Delivery<'_, B> {
         if sink.insert_is_running(self.token).await? {
             return Err(RetryReason::StillRunning);
         }
+        if self.is_of_unknown_shards(sink) {
+            return Ok(None);
+        }
         Ok(match self.lookup.look_up(sink, table, self.month).await? {
             Presence::All => Some(InsertResult::Stored),
             Presence::Some => Some(InsertResult::Parted),
             Presence::None => {
-                // From now on the rows can be stored by this batch only, as a block.
-                self.lookup = std::mem::take(&mut self.lookup).into_block();
+                // From now on the rows can be stored by this batch only, as a block; on shards, as
+                // a block of each.
+                if !sink.is_sharded() {
+                    self.lookup = std::mem::take(&mut self.lookup).into_block();
+                }
                 is_restarted.then_some(InsertResult::Absent)
             }
         })
     }
 
-    /// Returns true if the rows are stored, which were sent as a block; `None` if the table cannot
-    /// be queried.
-    async fn is_present<K: Sink>(&self, sink: &K) -> Result<Option<bool>, QueryError> {
-        let Some(table) = self.table else {
+    /// Returns true if a few keys are all that is known of rows on shards: one row found says
+    /// nothing of other shards, and the token has to do.
+    fn is_of_unknown_shards<K: Sink>(&self, sink: &K) -> bool {
+        sink.is_sharded() && self.lookup.is_of_some_rows()
+    }
+
+    /// Looks up the rows, which were sent as a block: on one server all are stored if one is.
+    /// `None` if the table cannot be queried.
+    async fn presence<K: Sink>(&self, sink: &K) -> Result<Option<Presence>, QueryError> {
+        let Some(table) = self.table.filter(|_| !self.is_of_unknown_shards(sink)) else {
             return Ok(None);
         };
         let presence = self.lookup.look_up(sink, table, self.month).await?;
-        Ok(Some(presence != Presence::None))
+        Ok(Some(match presence {
+            Presence::Some if !sink.is_sharded() => Presence::All,
+            presence => presence,
+        }))
     }
 }

@@ -5,7 +5,7 @@ use metrics::counter;
 use millrace_clickhouse::{InsertError, InsertOutcome, QueryError, QueryErrorKind};
 
 /// Reason for another try of a batch that was not settled; it follows after a pause.
-pub(super) enum RetryReason {
+pub enum RetryReason {
     /// The insert failed.
     Insert(InsertError),
     /// A query about the batch failed.
@@ -24,7 +24,7 @@ impl RetryReason {
     /// Returns true if nobody could be reached, or only a query failed: trying again soon costs
     /// little. A batch that was sent, and refused by a gateway or cut off, would be sent whole
     /// again.
-    pub(super) const fn is_cheap_to_retry(&self) -> bool {
+    pub const fn is_cheap_to_retry(&self) -> bool {
         match self {
             Self::Insert(_) => self.is_unreachable(),
             Self::Query(_) | Self::StillRunning => true,
@@ -32,7 +32,7 @@ impl RetryReason {
     }
 
     /// Returns true if nobody could be reached, so that other batches would fail, too.
-    pub(super) const fn is_unreachable(&self) -> bool {
+    pub const fn is_unreachable(&self) -> bool {
         match self {
             Self::Insert(error) => {
                 matches!(error.outcome, InsertOutcome::NotStored) && error.code.is_none()
@@ -50,7 +50,7 @@ impl RetryReason {
     /// Returns true if all batches of the table and month would fail. Otherwise the reason may be
     /// of this batch alone: it takes longer than a gateway waits, an earlier try of it still runs,
     /// or the disk does not read it.
-    pub(super) const fn affects_whole_month(&self) -> bool {
+    pub const fn affects_whole_month(&self) -> bool {
         match self {
             Self::Insert(error) => matches!(
                 error.outcome,
@@ -62,7 +62,7 @@ impl RetryReason {
     }
 
     /// Counts and logs the reason, of a lane and of a token, and makes tables that are missing.
-    pub(super) async fn report<K: Sink>(
+    pub async fn report<K: Sink>(
         &self,
         sink: &K,
         (lane, token): (&'static str, &str),

@@ -285,6 +285,8 @@ impl Model {
             InsertResult::Stored => self.plan.settled(id),
             InsertResult::Absent => self.plan.absent(id),
             InsertResult::Restarted => self.plan.restarted(id),
+            InsertResult::InDoubt => self.plan.doubted(id),
+            InsertResult::Incomplete => self.plan.incomplete(id),
             InsertResult::Parted => assert!(self.plan.parted(id)),
             // Only for unknown tables, of which the model has none.
             InsertResult::Unknowable(error) => panic!("{error}"),
@@ -299,7 +301,11 @@ impl Model {
                 }
             }
             InsertResult::Refused(_) | InsertResult::Lost(_) => {
-                if !self.plan.refused(id) {
+                let is_halved = match result {
+                    InsertResult::Lost(_) => self.plan.lost(id),
+                    _ => self.plan.refused(id),
+                };
+                if !is_halved {
                     let from = batch.range.map_or(0, |range| range.from) as usize;
                     self.dead_lettered.insert(batch.sections[0].source[from]);
                     self.plan.settled(id);

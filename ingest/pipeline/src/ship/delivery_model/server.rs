@@ -3,7 +3,7 @@
 use crate::ship::sink::Sink;
 use bytes::Bytes;
 use millrace_clickhouse::{
-    Body, EventVersion, InsertError, InsertOutcome, PresenceCount, QueryError,
+    Body, EventVersion, InsertError, InsertOutcome, PlacedKey, PresenceCount, QueryError,
 };
 use millrace_rows::{Micros, Month, RowKey, Table};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -142,6 +142,10 @@ impl Sink for Server {
         false
     }
 
+    fn is_sharded(&self) -> bool {
+        false
+    }
+
     async fn insert<B: Body>(&self, _: &str, token: &str, body: &B) -> Result<(), InsertError> {
         let mut rows: Vec<RowId> = Vec::new();
         let mut index = 0;
@@ -183,6 +187,15 @@ impl Sink for Server {
             keys: distinct.len() as u64,
             rows: found.len() as u64,
         })
+    }
+
+    async fn present_keys(
+        &self,
+        _: Table,
+        _: Month,
+        _: &[RowKey],
+    ) -> Result<Vec<PlacedKey>, QueryError> {
+        Ok(Vec::new())
     }
 
     async fn are_stored_or_replaced(

@@ -1,16 +1,16 @@
 //! Executes one insert batch: delivers its rows, dead-letters those that cannot be read.
 
 mod salvage;
+mod shards;
 #[cfg(test)]
 mod tests;
 
 pub use salvage::DamagedPlaces;
 
-use super::attribution::{FailureHistory, StoredCounts};
+use super::attribution::StoredCounts;
 use super::backoff::pauses;
 use super::blocking::run_blocking;
 use super::dead_letters::{DeadLetter, DeadLetters};
-use super::deliver::Delivery;
 use super::insert_batch::InsertBatch;
 use super::insert_result::InsertResult;
 use super::plan::BatchId;
@@ -61,31 +61,22 @@ impl<K: Sink> InsertContext<K> {
         batch: Arc<InsertBatch<FrameSection>>,
         stage: DeliveryStage,
     ) -> InsertResult {
+        if self.is_to_be_doubted(&batch) {
+            return InsertResult::InDoubt;
+        }
         let payload = match self.payload(&batch).await {
             Ok(payload) => payload,
             Err(error) => return self.unreadable(&batch, error).await,
         };
         let started = Instant::now();
         let token = batch.token(&self.prefix);
-        let delivery = Delivery {
-            id,
-            retries: &self.retries,
-            lane: self.lane,
-            scope: &self.node,
-            insert_target: &batch.key.insert_target,
-            table: batch.key.table(),
-            month: batch.key.month,
-            token: &token,
-            lookup: payload.lookup.clone(),
-            body: &payload,
-            boot_id: batch.boot_id,
-            in_doubt: batch.in_doubt,
-            is_part: batch.is_part,
-            history: FailureHistory::new(batch.is_part, stage),
-            stored_counts: &self.stored_counts,
-            stage,
-        };
-        let result = delivery.settle(&self.sink).await;
+        let lookup = payload.lookup.clone();
+        let delivery = self.delivery((id, stage), &batch, (lookup, token.as_str()), &payload);
+        let mut result = delivery.settle(&self.sink).await;
+        if matches!(result, InsertResult::Parted) && self.sink.is_sharded() {
+            let lookup = (&payload.lookup, &*token);
+            result = self.complete((id, stage), &batch, lookup).await;
+        }
         match result {
             InsertResult::Stored => {
                 self.stored_counts.count(&batch.key);
@@ -102,7 +93,10 @@ impl<K: Sink> InsertContext<K> {
                 tracing::warn!(token, "rows in doubt are not there and are sent again");
                 result
             }
-            InsertResult::Restarted | InsertResult::DeadLettered => result,
+            InsertResult::Restarted
+            | InsertResult::InDoubt
+            | InsertResult::Incomplete
+            | InsertResult::DeadLettered => result,
             InsertResult::Parted => {
                 tracing::warn!(
                     token,
@@ -163,7 +157,14 @@ impl<K: Sink> InsertContext<K> {
             );
             return InsertResult::Refused(error);
         }
-        self.give_up(batch, blocks, error.code, error.message).await
+        let mut reason = error.message;
+        if self.sink.is_sharded() && batch.rows() > 1 {
+            reason.push_str(
+                "; shards other than the one that refuses may have stored rows of these: look for \
+                 them before you insert them",
+            );
+        }
+        self.give_up(batch, blocks, error.code, reason).await
     }
 
     /// Reads the payload of a batch, again and again while the disk fails.

@@ -2,7 +2,6 @@
 //! can be read are sent.
 
 use super::{InsertContext, SMALL_BYTES, dead_letter, retry_forever};
-use crate::ship::attribution::FailureHistory;
 use crate::ship::deliver::Delivery;
 use crate::ship::insert_batch::InsertBatch;
 use crate::ship::insert_result::InsertResult;
@@ -54,6 +53,8 @@ impl<K: Sink> InsertContext<K> {
                 // The batch is recorded anew first, as after a crash nobody would know another
                 // token; or it is tried on as a part, for which its month does not wait.
                 result @ (InsertResult::Absent
+                | InsertResult::InDoubt
+                | InsertResult::Incomplete
                 | InsertResult::Restarted
                 | InsertResult::Unproven { .. }) => return result,
                 // By halves the rows that are bad, or stored already, are told from the others.
@@ -159,24 +160,11 @@ impl<K: Sink> InsertContext<K> {
         let body = vec![Bytes::from(packed)];
         // Earlier versions counted with the number at the end.
         let token = format!("{}-salvaged-0", batch.token(&self.prefix));
+        let lookup = lookup_of(batch.key.table(), salvaged.rows.clone(), Vec::new());
         let delivery = Delivery {
-            id,
-            retries: &self.retries,
-            lane: self.lane,
-            scope: &self.node,
-            insert_target: &batch.key.insert_target,
-            table: batch.key.table(),
-            month: batch.key.month,
-            token: &token,
-            lookup: lookup_of(batch.key.table(), salvaged.rows.clone(), Vec::new()),
-            body: &body,
-            boot_id: batch.boot_id,
             // An earlier start may have sent them.
             in_doubt: true,
-            is_part: batch.is_part,
-            history: FailureHistory::new(batch.is_part, stage),
-            stored_counts: &self.stored_counts,
-            stage,
+            ..self.delivery((id, stage), batch, (lookup, token.as_str()), &body)
         };
         let is_small = (salvaged.bytes.len() as u64) < SMALL_BYTES;
         match delivery.settle(&self.sink).await {

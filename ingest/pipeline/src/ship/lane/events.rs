@@ -61,12 +61,22 @@ impl<K: Sink> Shipper<K> {
                 self.boot_id.forget();
                 self.plan.absent(id);
             }
+            InsertResult::InDoubt => self.plan.doubted(id),
+            InsertResult::Incomplete => {
+                self.boot_id.forget();
+                self.plan.incomplete(id);
+            }
             InsertResult::Restarted => {
                 self.boot_id.forget();
                 self.plan.restarted(id);
             }
-            InsertResult::Refused(_) | InsertResult::Lost(_) => {
+            InsertResult::Refused(_) => {
                 if !self.plan.refused(id) {
+                    self.plan.absent(id);
+                }
+            }
+            InsertResult::Lost(_) => {
+                if !self.plan.lost(id) {
                     self.plan.absent(id);
                 }
             }

@@ -22,6 +22,9 @@ pub(super) struct InFlight<S> {
     /// True if the batch is kept whole although its rows may be to blame: its table has many
     /// parts.
     pub(super) is_kept_whole: bool,
+    /// True if nothing was sent under the token of a batch in doubt, so that the boot id is to be
+    /// recorded.
+    pub(super) is_unsent: bool,
 }
 
 impl<S> InFlight<S> {
@@ -85,7 +88,8 @@ impl<S: Clone> Plan<S> {
             {
                 history.launched();
             }
-            if !in_flight.batch.in_doubt {
+            let is_unsent = std::mem::take(&mut in_flight.is_unsent);
+            if is_unsent || !in_flight.batch.in_doubt {
                 Arc::make_mut(&mut in_flight.batch).boot_id = boot_id;
             }
             batches.push((id, Arc::clone(&in_flight.batch)));
@@ -175,6 +179,7 @@ impl<S: Clone> Plan<S> {
             is_failing: false,
             is_unreachable: false,
             is_kept_whole: false,
+            is_unsent: false,
         };
         self.in_flight.insert(self.next_id, in_flight);
         self.next_id += 1;
@@ -213,6 +218,24 @@ impl<S: Clone> Plan<S> {
             batch.in_doubt = false;
             batch.is_suspect = false;
         });
+    }
+
+    /// Relaunches a batch of which shards may have some rows and not others.
+    pub fn doubted(&mut self, id: BatchId) {
+        self.relaunch(id, |batch| {
+            batch.in_doubt = true;
+            batch.is_suspect = true;
+        });
+    }
+
+    /// Relaunches a batch under the next attempt of which shards have some rows: its token may be
+    /// spent on those that lack theirs.
+    pub fn incomplete(&mut self, id: BatchId) {
+        self.absent(id);
+        self.doubted(id);
+        if let Some(in_flight) = self.in_flight.get_mut(&id) {
+            in_flight.is_unsent = true;
+        }
     }
 
     /// Relaunches a batch that was not sent before the server restarted: it is recorded with the

@@ -4,7 +4,7 @@
 //! ```text
 //! gather: waiting ──take──> in flight ──settled──> (gone)
 //!                              │  ▲
-//!         refused, parted: halves └─ absent: next attempt
+//!         refused, parted: halves └─ absent, incomplete: next attempt
 //! ```
 //!
 //! Invariants:

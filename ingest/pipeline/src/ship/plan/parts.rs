@@ -204,6 +204,20 @@ impl<S: Clone> Plan<S> {
         true
     }
 
+    /// Halves a batch of which not all rows can be read, or relaunches it as a part to be halved
+    /// later. One of which each row may be stored stays in doubt: on shards its other rows may be.
+    /// False when it is a single row.
+    pub fn lost(&mut self, id: BatchId) -> bool {
+        let is_suspect = self
+            .in_flight
+            .get(&id)
+            .is_some_and(|it| it.batch.is_suspect);
+        match is_suspect {
+            true => self.parted(id),
+            false => self.refused(id),
+        }
+    }
+
     /// Returns true if a batch is to be halved, but not now: many failing batches may be refused at
     /// once, as when an outage ends. They wait among the parts then, behind the newest.
     fn must_wait(&self, id: BatchId) -> bool {

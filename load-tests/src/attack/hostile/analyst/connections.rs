@@ -16,7 +16,7 @@ const HELD: Duration = Duration::from_secs(15);
 /// Answers of 60 MB: held back until the query has ended, and streamed.
 const UNREAD: [(&str, &str); 2] = [("held back", "1"), ("streamed", "0")];
 /// Bodies that are sent slowly at the same time: with the answers above, more than the half of the
-/// statements that one address may have while others wait.
+/// statements that run at once.
 const SLOW: usize = 60;
 const PACE: Pace = Pace {
     pieces: 20,
@@ -25,7 +25,7 @@ const PACE: Pace = Pace {
 const SLOW_BYTES: usize = 4_000;
 /// Path of an insert whose rows are the body.
 const INSERT: &str = "/?query=INSERT+INTO+hostile_slow+FORMAT+TabSeparated";
-/// Number of unfinished request heads: more than the limit for an address without a password.
+/// Number of unfinished request heads: a tenth of the connections that there are.
 const UNFINISHED: usize = 100;
 const HEAD_BYTES: usize = 60 << 10;
 

@@ -1,5 +1,4 @@
-//! Forms to the ClickHouse port: whole, cut, with a file, and of another site's page, which a
-//! browser sends with the login that it has saved.
+//! Forms to the ClickHouse port: whole, cut, and with a file.
 
 use super::{AttackContext, answer};
 use std::sync::Arc;
@@ -11,10 +10,6 @@ pub(super) const PARAMETER_FORM: &str = "--b\r\nContent-Disposition: form-data; 
 const CUT_FORM: &str = "--b\r\nContent-Disposition: form-data; name=\"query\"\r\n\r\nSELECT 1\r\n";
 const FILE_FORM: &str =
     "--b\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a\"\r\n\r\n1\r\n--b--\r\n";
-/// Form and path with a statement that changes the database.
-const WRITE_FORM: &str = "--b\r\nContent-Disposition: form-data; name=\"query\"\r\n\r\n\
-    CREATE TABLE hostile_form (a Int8) ENGINE = Null\r\n--b--\r\n";
-const WRITE_PATH: &str = "/?query=CREATE+TABLE+hostile_form+(a+Int8)+ENGINE+=+Null";
 
 const MULTIPART: (&str, &str) = ("Content-Type", "multipart/form-data; boundary=b");
 const FIELDS: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
@@ -22,81 +17,40 @@ const FIELDS: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded
 /// Form as a browser sends it.
 struct Form {
     name: &'static str,
-    path: &'static str,
-    headers: &'static [(&'static str, &'static str)],
+    header: (&'static str, &'static str),
     body: &'static str,
-    /// True if it is of another site's page and changes the database, which must be refused.
-    is_foreign: bool,
 }
 
-const fn own(
-    name: &'static str,
-    headers: &'static [(&'static str, &'static str)],
-    body: &'static str,
-) -> Form {
+const FORMS: [Form; 4] = [
     Form {
-        name,
-        path: "/",
-        headers,
-        body,
-        is_foreign: false,
-    }
-}
-
-const fn foreign(
-    name: &'static str,
-    path: &'static str,
-    headers: &'static [(&'static str, &'static str)],
-    body: &'static str,
-) -> Form {
+        name: "whole",
+        header: MULTIPART,
+        body: PARAMETER_FORM,
+    },
     Form {
-        name,
-        path,
-        headers,
-        body,
-        is_foreign: true,
-    }
-}
-
-const FORMS: [Form; 7] = [
-    own("whole", &[MULTIPART], PARAMETER_FORM),
-    own("cut", &[MULTIPART], CUT_FORM),
-    own("with a file", &[MULTIPART], FILE_FORM),
-    own("of fields", &[FIELDS], "query=SELECT+1"),
-    foreign(
-        "of another page",
-        "/",
-        &[MULTIPART, ("Origin", "http://elsewhere.example")],
-        WRITE_FORM,
-    ),
-    foreign(
-        "of fields of another page",
-        WRITE_PATH,
-        &[FIELDS, ("Origin", "null")],
-        " ",
-    ),
-    foreign(
-        "of text of another page",
-        WRITE_PATH,
-        &[
-            ("Content-Type", "text/plain"),
-            ("Sec-Fetch-Site", "cross-site"),
-        ],
-        " ",
-    ),
+        name: "cut",
+        header: MULTIPART,
+        body: CUT_FORM,
+    },
+    Form {
+        name: "with a file",
+        header: MULTIPART,
+        body: FILE_FORM,
+    },
+    Form {
+        name: "of fields",
+        header: FIELDS,
+        body: "query=SELECT+1",
+    },
 ];
 
-/// Sends the forms in turn; those of another page must change nothing.
+/// Sends the forms in turn.
 pub(in crate::attack::hostile) async fn all(context: Arc<AttackContext>) {
     for form in FORMS.iter().cycle() {
-        let sent = context.with_login("POST", form.path, form.headers, form.body.as_bytes());
+        let sent = context.with_login("POST", "/", &[form.header], form.body.as_bytes());
         let outcome = context.analyst.send(&sent).await;
         let told = format!("{}: {}", form.name, answer(&outcome));
         context.findings.count("forms to ClickHouse", &told);
-        if form.is_foreign && outcome.status() == 200 {
-            let wrong = format!("a form {} changes the database", form.name);
-            context.findings.wrong(wrong);
-        }
         sleep(context.pause * 10).await;
     }
 }
@@ -118,17 +72,6 @@ mod tests {
                 "{}",
                 form.name
             );
-        }
-    }
-
-    #[test]
-    fn forms_of_other_pages_carry_their_origin() {
-        for form in &FORMS {
-            let is_told = form
-                .headers
-                .iter()
-                .any(|(name, _)| ["Origin", "Sec-Fetch-Site"].contains(name));
-            assert_eq!(is_told, form.is_foreign, "{}", form.name);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! | [`statements`] | sends statements that the password must not allow |
 //! | [`memory`] | sends queries and stores rows that need all of the engine's memory |
 //! | [`connections`] | leaves answers unread, sends bodies slowly and heads without an end |
-//! | [`forms`] | sends forms of its own pages and of others, whole and cut |
+//! | [`forms`] | sends forms, whole and cut |
 
 pub(super) mod connections;
 pub(super) mod forms;
@@ -52,6 +52,11 @@ impl AttackContext {
 /// ClickHouse's error code in a response, or the outcome if there is no code.
 fn answer(outcome: &Outcome) -> String {
     let text = outcome.text().trim_start();
+    // ClickHouse answers in chunks: the first line is the length of the first one.
+    let text = match text.split_once("\r\n") {
+        Some((length, chunk)) if length.bytes().all(|byte| byte.is_ascii_hexdigit()) => chunk,
+        _ => text,
+    };
     let code = text.strip_prefix("Code: ");
     let code = code.and_then(|text| text.split_once('.'));
     match code {
@@ -82,6 +87,10 @@ mod tests {
         for (body, told) in [
             (
                 "Code: 497. DB::Exception: default: Not enough privileges.",
+                "code 497",
+            ),
+            (
+                "4B\r\nCode: 497. DB::Exception: default: Not enough privileges.",
                 "code 497",
             ),
             ("Code: x. y", "500"),

@@ -33,6 +33,7 @@ impl DestinationSpec {
             DestinationType::Snowflake => &tables::SNOWFLAKE,
             DestinationType::BigQuery => &tables::BIG_QUERY,
             DestinationType::Databricks => &tables::DATABRICKS,
+            DestinationType::ClickHouse => &tables::CLICKHOUSE,
             DestinationType::Http => &others::HTTP,
             DestinationType::NoOp => &others::NO_OP,
         }

@@ -68,6 +68,30 @@ pub(super) const POSTGRES: DestinationSpec = DestinationSpec {
     shared: &[],
 };
 
+pub(super) const CLICKHOUSE: DestinationSpec = DestinationSpec {
+    about: "Rows of a table in your own ClickHouse, each once; an event that was sent again with \
+            other values is a newer row of the same key, and so is a person's new version. The user \
+            needs the rights to create, read, fill and drop tables of the database. One server, or \
+            ClickHouse Cloud: a staging table has to be on the host that is asked.",
+    needs: &[],
+    own: &[
+        text(
+            "url",
+            "https://clickhouse.example.com:8443",
+            "URL of the HTTP interface; with https the certificate must be by an authority that \
+             systems know.",
+        )
+        .of(FieldKind::Url)
+        .required()
+        .leading(),
+        USER,
+        PASSWORD,
+        DATABASE,
+        TABLE,
+    ],
+    shared: &[],
+};
+
 pub(super) const REDSHIFT: DestinationSpec = DestinationSpec {
     about: "Rows of a table in Amazon Redshift, by `uuid`; persons by project and distinct id. The \
             user needs the right to create tables in the schema.",

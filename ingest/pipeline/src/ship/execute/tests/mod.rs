@@ -1,6 +1,7 @@
 //! Rows that ClickHouse refuses, also while the log's disk fails.
 
 mod salvage;
+mod shards;
 
 use super::*;
 use crate::ship::fake_sink::FakeSink;

@@ -3,6 +3,7 @@
 mod capacity;
 mod parts;
 mod permits;
+mod shards;
 mod wanted;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use crate::ship::sink::Sink;
 use millrace_blocks::decompress_into_vec;
-use millrace_clickhouse::{Body, EventVersion, InsertError, PresenceCount, QueryError};
+use millrace_clickhouse::{Body, EventVersion, InsertError, PlacedKey, PresenceCount, QueryError};
 use millrace_rows::testing::events;
 use millrace_rows::{Month, RowKey, Table};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -48,6 +48,10 @@ impl Sink for MemorySink {
         false
     }
 
+    fn is_sharded(&self) -> bool {
+        false
+    }
+
     async fn insert<B: Body>(&self, _: &str, token: &str, body: &B) -> Result<(), InsertError> {
         let (mut rows, mut index) = (Vec::new(), 0);
         while let Some(pieces) = body.piece(index).await? {
@@ -81,6 +85,15 @@ impl Sink for MemorySink {
             keys: found,
             rows: found,
         })
+    }
+
+    async fn present_keys(
+        &self,
+        _: Table,
+        _: Month,
+        _: &[RowKey],
+    ) -> Result<Vec<PlacedKey>, QueryError> {
+        Ok(Vec::new())
     }
 
     async fn are_stored_or_replaced(

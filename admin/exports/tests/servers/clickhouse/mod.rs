@@ -1,0 +1,5 @@
+//! Tests of tables in ClickHouse, on the embedded engine.
+
+mod delivery;
+mod fixture;
+mod steps;

@@ -1,0 +1,74 @@
+//! Parsers of whole numbers in settings and options: where there is none, they say what to give.
+//! The standard library's would say that a digit is invalid.
+
+use std::num::IntErrorKind;
+
+/// Parses a number of things.
+pub fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    whole(text, "give a whole number, such as 10")
+}
+
+/// Parses a number of seconds.
+pub fn seconds<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    whole(text, "give a whole number of seconds, such as 10")
+}
+
+/// Parses a number of days.
+pub fn days<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    whole(text, "give a whole number of days, such as 30")
+}
+
+/// Parses a port.
+pub fn port(text: &str) -> Result<u16, String> {
+    whole(text, "give a port, such as 9000")
+}
+
+fn whole<T: TryFrom<u64>>(text: &str, advice: &str) -> Result<T, String> {
+    let too_large = || format!("it is too large; {advice}");
+    match text.parse::<u64>() {
+        Ok(number) => T::try_from(number).map_err(|_| too_large()),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(too_large()),
+        Err(_) => Err(advice.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_no_whole_number_is_refused_with_what_to_give() {
+        let advice = "give a whole number of seconds, such as 10";
+        let too_large = format!("it is too large; {advice}");
+        let table = [
+            ("0", Ok(0)),
+            ("10", Ok(10)),
+            ("4294967295", Ok(u32::MAX)),
+            ("4294967296", Err(&*too_large)),
+            ("99999999999999999999999", Err(&*too_large)),
+            ("10s", Err(advice)),
+            ("1.5", Err(advice)),
+            ("-1", Err(advice)),
+            ("1_000", Err(advice)),
+            (" 10", Err(advice)),
+            ("", Err(advice)),
+        ];
+        for (text, expected) in table {
+            let expected = expected.map_err(str::to_owned);
+            assert_eq!(seconds::<u32>(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_advice_names_the_unit() {
+        let table = [
+            (count::<u64>("x").unwrap_err(), "a whole number, such"),
+            (seconds::<u64>("x").unwrap_err(), "of seconds"),
+            (days::<u32>("x").unwrap_err(), "of days"),
+            (port("65536").unwrap_err(), "a port"),
+        ];
+        for (advice, unit) in table {
+            assert!(advice.contains(unit), "{advice}");
+        }
+    }
+}
