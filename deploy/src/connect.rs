@@ -111,6 +111,18 @@ pub fn embedded_settings(config: &Config, credentials: &Credentials) -> Settings
     )
 }
 
+/// Address of ClickHouse for clients. The program itself connects to the embedded engine directly,
+/// and clients to the gate before it.
+///
+/// # Errors
+/// As [`clickhouse_settings`].
+pub fn clients_url(config: &Config) -> anyhow::Result<String> {
+    Ok(match configured_settings(config) {
+        Some(settings) => settings.url,
+        None => running_credentials(config)?.clickhouse_url,
+    })
+}
+
 /// Client for the ClickHouse to use.
 ///
 /// # Errors

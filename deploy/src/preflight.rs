@@ -105,9 +105,9 @@ fn check_free(addresses: &[(SocketAddr, &'static str)]) -> anyhow::Result<()> {
             match ours.find(|(_, other, _)| overlap(*other, *address)) {
                 Some((_, other, other_flag)) => anyhow::Error::new(SameAddress {
                     address: *address,
-                    flag: *flag,
+                    flag,
                     other: *other,
-                    other_flag: *other_flag,
+                    other_flag,
                 }),
                 None => anyhow!(error).context(cannot_listen(*address, flag)),
             }

@@ -140,12 +140,6 @@ impl ProjectAccess {
         &self.clickhouse
     }
 
-    /// Address of the server.
-    #[must_use]
-    pub fn url(&self) -> &str {
-        &self.settings.url
-    }
-
     /// Tokens of the program's own logins for a project.
     #[must_use]
     pub fn own_tokens(&self, project_id: i64) -> [ProjectToken; 2] {

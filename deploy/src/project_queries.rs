@@ -132,13 +132,14 @@ impl ProjectQueries for Queries {
 
     async fn login_place(&self, project_id: i64) -> Result<LoginPlace, QueryFailure> {
         let access = self.access().await?;
+        let url = connect::clients_url(&self.config);
         Ok(LoginPlace {
             user: match access.is_embedded() {
                 true => PROJECT.to_owned(),
                 false => project_user(project_id),
             },
             database: PROJECT_DATABASE.to_owned(),
-            url: access.url().to_owned(),
+            url: url.map_err(|error| self.unavailable(&format!("{error:#}")))?,
         })
     }
 

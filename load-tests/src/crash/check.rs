@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 /// Longest wait for the next row. The engine's supervisor alone may wait ten seconds.
@@ -20,6 +21,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const SEGMENTS_MAX: usize = 2;
 /// Reason for which the generator's rejected events are rejected.
 const REJECTED_FOR: &str = "missing_distinct_id";
+/// Words of a command that found no tables of its version yet.
+const NO_TABLES: &str = "ClickHouse lacks tables";
 /// Log message of the server when a token was used up by rows that are not stored.
 const RESENT: &str = "rows in doubt are not there and are sent again";
 
@@ -103,15 +106,29 @@ fn watermark_of(list: &str) -> Option<String> {
 pub async fn rejected(subject: &Subject<'_>, clickhouse: &ClickHouse) -> Result<Rejected> {
     let sql = "SELECT count() FROM millrace.rejected_events FORMAT TabSeparated";
     let events = clickhouse.number(sql).await?;
-    let output = subject.operate(&["rejected", "list", "--limit", "4000000000"])?;
+    let output = listed(subject)?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let listed = text.lines().filter(|line| line.contains(REJECTED_FOR));
-    let listed = listed.count() as u64;
-    let wrong = (listed != events).then(|| {
-        let listed = counted(listed, "event");
+    let lines = text.lines().filter(|line| line.contains(REJECTED_FOR));
+    let count = lines.count() as u64;
+    let wrong = (count != events).then(|| {
+        let listed = counted(count, "event");
         format!("`rejected list` shows {listed}, the table has {events}")
     });
     Ok(Rejected { events, wrong })
+}
+
+/// Runs `rejected list`, again while a server that has just started makes the tables.
+fn listed(subject: &Subject<'_>) -> Result<Output> {
+    let deadline = Instant::now() + VERIFY_TIMEOUT;
+    loop {
+        let output = subject.operate(&["rejected", "list", "--limit", "4000000000"]);
+        match output {
+            Err(error) if Instant::now() < deadline && format!("{error:#}").contains(NO_TABLES) => {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            output => return output,
+        }
+    }
 }
 
 /// Checks that the created projects still exist.

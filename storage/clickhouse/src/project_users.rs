@@ -6,6 +6,7 @@
 //! setting with each row: a filter of a table is evaluated before the conditions of a statement, so
 //! that an error of one tells nothing of rows that are filtered out.
 
+use crate::project_views::visible_columns;
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
 
@@ -169,7 +170,7 @@ impl ClickHouse {
             ),
         ];
         for view in users.views {
-            let view = quoted_name(view);
+            let (columns, view) = (visible_columns(view), quoted_name(view));
             statements.extend([
                 format!(
                     "CREATE ROW POLICY OR REPLACE {policy}{on_cluster} ON {source}.{view} \
@@ -179,7 +180,7 @@ impl ClickHouse {
                 format!("GRANT{on_cluster} SELECT ON {source}.{view} TO {definer}"),
                 format!(
                     "CREATE OR REPLACE VIEW {database}.{view}{on_cluster} DEFINER = {definer} \
-                     SQL SECURITY DEFINER AS SELECT * FROM {source}.{view}"
+                     SQL SECURITY DEFINER AS SELECT {columns} FROM {source}.{view}"
                 ),
                 format!("GRANT{on_cluster} SELECT ON {database}.{view} TO {role}"),
             ]);

@@ -112,6 +112,20 @@ impl ClickHouse {
     }
 }
 
+/// Columns of a table or view, as projects see them: none is `LowCardinality`.
+///
+/// Filtered rows of such a column keep the dictionary of the whole part, with the values of all
+/// projects, and functions are executed on all of it: errors tell of values of others. `toString`
+/// keeps the dictionary as well; a cast makes texts of the filtered rows.
+pub(crate) fn visible_columns(view: &str) -> &'static str {
+    match view {
+        "events" | "events_with_persons" => "* REPLACE (CAST(event, 'String') AS event)",
+        "groups" => "* REPLACE (CAST(group_type, 'String') AS group_type)",
+        "rejected_events" => "* REPLACE (CAST(code, 'String') AS code)",
+        _ => "*",
+    }
+}
+
 fn tokens(views: &ProjectViews<'_>) -> String {
     format!(
         "{}.{}",
@@ -150,10 +164,10 @@ fn statements(
         ));
     }
     for view in views.views {
-        let view = quoted_name(view);
+        let (columns, view) = (visible_columns(view), quoted_name(view));
         statements.push(format!(
             "CREATE OR REPLACE VIEW {database}.{view} DEFINER = {definer} SQL SECURITY DEFINER \
-             AS SELECT * FROM {source}.{view}",
+             AS SELECT {columns} FROM {source}.{view}",
             definer = quoted_name(views.definer),
         ));
     }

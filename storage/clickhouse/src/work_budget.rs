@@ -1,4 +1,4 @@
-//! WorkBudget of the server for a read, measured without the time in which we read too slowly.
+//! Work budget of a read, measured without the time in which we read too slowly.
 //!
 //! `max_execution_time` goes on while the server waits for us, so that a slow reader would make a
 //! query count as slow. Here the time counts in which we wait for rows, and the processor time of
@@ -14,7 +14,7 @@ const TIMEOUT_EXCEEDED: u32 = 159;
 /// Number of checks of a query's processor time per `max`.
 const CHECKS: u32 = 4;
 
-/// WorkBudget budget of one query.
+/// Work budget of one query.
 #[derive(Debug)]
 pub(crate) struct WorkBudget {
     max: Duration,

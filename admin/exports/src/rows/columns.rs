@@ -3,9 +3,16 @@
 use super::RowForm;
 use crate::error::ExportError;
 
-/// Columns that customers' queries see, and that all forms are built from.
+/// Columns that all forms are built from.
 pub(super) const STORED: &str =
     "uuid, event, distinct_id, properties, timestamp, created_at, team_id, historical_migration";
+
+/// The stored columns as customers' queries see them. Names of events are cast to texts, as a
+/// function of a `LowCardinality` column is executed on the names of all projects' events, and its
+/// errors tell them.
+pub(super) fn visible() -> String {
+    STORED.replace(" event,", " CAST(event, 'String') AS event,")
+}
 
 /// Columns of events in a form, and ClickHouse's name of the format.
 pub(super) fn of_events(form: RowForm) -> (String, &'static str) {
@@ -97,7 +104,7 @@ pub(super) const fn format_of_query(form: RowForm) -> &'static str {
 fn plain_types() -> String {
     STORED.replace(
         "uuid, event,",
-        "toString(uuid) AS uuid, toString(event) AS event,",
+        "toString(uuid) AS uuid, CAST(event, 'String') AS event,",
     )
 }
 

@@ -38,7 +38,7 @@ impl WindowQuery<'_> {
         conditions.extend(of_part);
         let conditions = conditions.join(" AND ");
         format!(
-            "SELECT team_id, toString(group_type) AS group_type, group_key, properties, created_at, \
+            "SELECT team_id, CAST(group_type, 'String') AS group_type, group_key, properties, created_at, \
              version FROM (SELECT * FROM {groups} FINAL WHERE team_id = {project_id}) WHERE {conditions}"
         )
     }

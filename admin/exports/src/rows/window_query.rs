@@ -141,14 +141,13 @@ impl WindowQuery<'_> {
                 conditions.extend(names("IN", &self.filter.include));
                 conditions.extend(names("NOT IN", &self.filter.exclude));
                 conditions.extend(of_part("uuid"));
-                let (columns, table) = (columns::STORED, self.clickhouse.source(Table::Events));
+                let table = self.clickhouse.source(Table::Events);
                 let conditions = conditions.join(" AND ");
                 // A customer's conditions apply after these, and not while rows are read: see
                 // `settings`.
-                let word = if self.query.is_some() {
-                    "PREWHERE"
-                } else {
-                    "WHERE"
+                let (columns, word) = match self.query {
+                    Some(_) => (columns::visible(), "PREWHERE"),
+                    None => (columns::STORED.to_owned(), "WHERE"),
                 };
                 format!("SELECT {columns} FROM {table} {word} {conditions}")
             }

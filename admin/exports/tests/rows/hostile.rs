@@ -36,8 +36,8 @@ impl Pair {
         };
         let own: Vec<Event> = (0..12).map(Event::nth).collect();
         pair.alone.store(&own);
-        pair.among.store(&own);
-        pair.among.store(&canaries());
+        // Together, so that their names are in one dictionary.
+        pair.among.store(&[own, canaries()].concat());
         let name = &pair.among.name;
         // Persons and groups of another project, and one of this project that changed at another
         // time.
@@ -68,7 +68,10 @@ fn canaries() -> Vec<Event> {
         row.properties = format!(r#"{{"$browser": "{CANARY}", "a": "{CANARY}"}}"#);
         row.distinct_id = format!("{CANARY} {n}");
         match n % 3 {
-            0 => row.project_id = ProjectId(2),
+            0 => {
+                row.project_id = ProjectId(2);
+                row.event = format!("{CANARY} of others");
+            }
             1 => row.created_at = START + HOUR,
             _ => row.event = format!("{CANARY} left out"),
         }

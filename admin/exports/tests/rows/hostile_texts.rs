@@ -151,6 +151,10 @@ const TEMPTING: &[&str] = &[
     "SELECT toTypeName(event) AS t FROM events", "SELECT event FROM events WHERE event IN ('canary', 'seen')",
     "SELECT event FROM events HAVING 1 = 1", "SELECT event FROM events GROUP BY event, team_id HAVING team_id > 0",
     "SELECT JSONExtract(properties, 'Tuple(a String)') AS a FROM events", "SELECT extractAll(properties, '.') AS a FROM events",
+    // Functions of dictionaries.
+    "SELECT base64Decode(replaceRegexpOne(event, '^(|[^C].*)$', 'AAAA')) AS a FROM events",
+    "SELECT toInt64(replaceRegexpOne(event, '^(|[^C].*)$', '1')) AS a FROM events",
+    "SELECT count() AS n FROM events WHERE toInt64(replaceRegexpOne(event, '^(|[^C].*)$', '1')) = 1",
     // Bombs.
     "SELECT arrayJoin(splitByString('', properties)) AS a, arrayJoin(splitByString('', properties)) AS b, arrayJoin(splitByString('', properties)) AS c, arrayJoin(splitByString('', properties)) AS d FROM events",
     "SELECT hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(hex(properties)))))))))))))))))))))))) AS a FROM events",

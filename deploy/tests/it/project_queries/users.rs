@@ -32,9 +32,12 @@ fn answer(url: &str, password: &str) -> (u16, String) {
 fn rotated(api: &Server, tenants: &Tenants, project_id: i64) -> String {
     let (status, user) = ask(api, "POST", &user_path(project_id), &json!({}));
     assert_eq!(status, 200, "{user}");
-    assert_eq!(user["user"], "project");
-    let password = user["password"].as_str().unwrap().to_owned();
     let (url, begun) = (tenants.server.credential("clickhouse_url"), Instant::now());
+    assert_eq!(
+        (&user["user"], &user["url"]),
+        (&json!("project"), &json!(url))
+    );
+    let password = user["password"].as_str().unwrap().to_owned();
     eventually("the new password holds", || {
         (answer(&url, &password) == (200, "50".to_owned())).then_some(())
     });

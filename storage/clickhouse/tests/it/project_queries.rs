@@ -121,6 +121,30 @@ async fn a_statement_sees_the_rows_of_its_project_and_tells_its_figures() {
     assert_eq!(left, tokens.into_iter().take(1).collect::<Vec<_>>());
 }
 
+/// A function of a `LowCardinality` column is executed on the dictionary of the part, which has the
+/// values of all projects.
+#[tokio::test]
+async fn columns_of_projects_have_no_dictionary_that_others_share() {
+    let engine = TestEngine::start();
+    let database = database(&engine).await;
+    database
+        .execute("OPTIMIZE TABLE millrace.events FINAL")
+        .await;
+    let login = login(&database, &engine, 1).await;
+    let shared = format!(
+        "SELECT count() FROM system.columns WHERE database = '{PROJECT_DATABASE}' \
+         AND type LIKE '%LowCardinality%'"
+    );
+    assert_eq!(database.number(&shared).await, 0);
+    let sql = "SELECT toUInt8(replaceRegexpOne(event, '^[^C].*$', '7')) AS a FROM events LIMIT 1";
+    let mut rows = database
+        .clickhouse
+        .query_as(&login, &statement(sql, "dictionary"))
+        .await
+        .unwrap();
+    assert_eq!(all(&mut rows).await.unwrap(), "{\"a\":7}\n");
+}
+
 #[tokio::test]
 async fn errors_have_codes_and_positions_and_limits_hold() {
     let engine = TestEngine::start();
