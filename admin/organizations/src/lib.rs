@@ -75,7 +75,8 @@ pub use plugins::{
     Plugins, SourceParseError, SourceParser, source_bytes,
 };
 pub use projects::{
-    ClickHouseUsers, NewClickHouseLogin, NewProject, ProjectChange, ProjectKeyChanges, Projects,
+    ClickHouseUsers, NewClickHouseLogin, NewProject, NewPropertyColumn, ProjectChange,
+    ProjectColumns, ProjectKeyChanges, Projects, PropertyColumns, PropertyColumnsChange,
 };
 pub use proxy_records::{ProxyRecordView, ProxyRecords};
 pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};

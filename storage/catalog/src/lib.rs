@@ -34,8 +34,8 @@
 //!   same transaction, so a reader of the new number sees the change.
 //! - Every write takes an [`Actor`] and leaves an entry in the activity log, in the same
 //!   transaction. Exceptions: runs of batch exports that Millrace creates by itself are their own
-//!   record, nodes belong to no organization, and what `cleanup` deletes is written to the
-//!   process's log.
+//!   record, nodes belong to no organization, that a property column is there is seen in
+//!   ClickHouse, and what `cleanup` deletes is written to the process's log.
 //! - Personal keys are stored as hashes only; their values exist only in the response that
 //!   created them.
 //! - Every function behaves alike on both databases; every test runs on both.
@@ -99,6 +99,9 @@ pub use entities::personal_api_keys::{Model as PersonalKeyRecord, OrganizationId
 pub use entities::plugin_configs::Model as PluginConfig;
 pub use entities::plugins::{Model as Plugin, PluginType};
 pub use entities::projects::Model as Project;
+pub use entities::property_columns::{
+    Model as PropertyColumnRecord, PropertyColumnType, PropertyPath,
+};
 pub use entities::proxy_records::{Model as ProxyRecord, ProxyStatus};
 pub use entities::role_memberships::Model as RoleMembership;
 pub use entities::roles::{FlagsAccess, Model as Role};

@@ -17,6 +17,7 @@
 //! | `clock` | [`Clock`]: the time, settable in tests |
 //! | `counted` | numbers with their noun |
 //! | `network` | [`network_of`]: the network that a client's limits count for |
+//! | `property_column` | [`PropertyColumn`]: columns of single properties, and their values |
 //! | `rare_log` | [`RareLog`]: failures that come again and again are logged rarely |
 //! | `shown` | foreign texts with escaped control characters |
 //! | `thrift` | reader of the encoding of Parquet's metadata |
@@ -33,6 +34,7 @@ mod key;
 mod network;
 mod person;
 mod person_id;
+mod property_column;
 mod rare_log;
 mod rejected_row;
 mod restamp;
@@ -52,6 +54,7 @@ pub use key::RowKey;
 pub use network::network_of;
 pub use person::{PERSON_PROPERTIES_BYTES_MAX, PROPERTY_BYTES_BESIDE, PersonUpdateRow, UpdateKind};
 pub use person_id::{PERSON_NAMESPACE, person_id};
+pub use property_column::{PropertyColumn, PropertyType};
 pub use rare_log::RareLog;
 pub use rejected_row::RejectedRow;
 pub use shown::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};

@@ -7,6 +7,7 @@
 //! | `keys` | project keys, with which events are posted |
 //! | `change` | settings, deletion |
 //! | `clickhouse_users` | users of projects in ClickHouse |
+//! | `property_columns` | properties that become columns of `events` |
 //! | `locks` | projects that are about to be changed |
 
 mod change;
@@ -15,11 +16,15 @@ mod handles;
 mod input;
 mod keys;
 mod locks;
+mod property_columns;
 
 pub use clickhouse_users::{ClickHouseUsers, NewClickHouseLogin};
 pub use handles::{ProjectKeyChanges, Projects};
 pub(crate) use input::CheckedProject;
 pub use input::{NewProject, ProjectChange};
+pub use property_columns::{
+    NewPropertyColumn, ProjectColumns, PropertyColumns, PropertyColumnsChange,
+};
 
 use keys::{is_imported, key_taken};
 use locks::project_audit;

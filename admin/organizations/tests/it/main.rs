@@ -37,6 +37,7 @@ mod personal_keys;
 mod plugins;
 mod project_keys;
 mod projects;
+mod property_columns;
 mod proxy_records;
 mod response_bytes;
 mod roles;

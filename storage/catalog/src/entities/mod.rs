@@ -37,6 +37,7 @@ pub mod plugin_configs;
 pub mod plugin_source_files;
 pub mod plugins;
 pub mod projects;
+pub mod property_columns;
 pub mod proxy_records;
 pub mod role_memberships;
 pub mod roles;
