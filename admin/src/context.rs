@@ -11,7 +11,8 @@ use millrace_catalog::{Actor, Catalog, Page, PageRequest, Project};
 use millrace_exports::{Backfills, BatchExports, ExportLogs, ExportRuns};
 use millrace_organizations::{
     Access, ActivityLog, Caller, ClickHouseUsers, Domains, HistoricalMigrations, Invites, Members,
-    Organizations, PersonalKeys, Plugins, ProjectKeyChanges, Projects, ProxyRecords, Roles,
+    Organizations, PersonalKeys, Plugins, ProjectKeyChanges, Projects, PropertyColumns,
+    ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -101,6 +102,11 @@ impl Context {
     /// Users of projects in ClickHouse, in the catalog of the request.
     pub(crate) fn clickhouse_users(&self) -> ClickHouseUsers<'_> {
         ClickHouseUsers::new(self.catalog())
+    }
+
+    /// Properties that are columns, in the catalog of the request.
+    pub(crate) fn property_columns(&self) -> PropertyColumns<'_> {
+        PropertyColumns::new(self.catalog())
     }
 
     /// Runner of the queries of projects.

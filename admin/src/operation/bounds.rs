@@ -84,6 +84,10 @@ pub(crate) enum Limit {
     AllQueries,
     QueryRows,
     QueryBytes,
+    PropertyColumns,
+    OrganizationPropertyColumns,
+    AllPropertyColumns,
+    PropertyColumnBytes,
 }
 
 /// A limit in numbers; settings have their default values.
@@ -193,18 +197,29 @@ impl Limit {
             Self::ExportRuns => of_organization("runs at a time (half of export_runs_max)", 1),
             Self::Plugins => of_organization("plugins_max", catalog.plugins_max),
             Self::PluginSources => of_organization("sources read at a time", 1),
-            Self::Queries | Self::AllQueries | Self::QueryRows | Self::QueryBytes => {
-                self.of_queries()
-            }
+            _ => self.of_clickhouse(),
         }
     }
 
-    /// Limits of queries in ClickHouse.
-    fn of_queries(self) -> Count {
+    /// Limits of queries in ClickHouse, and of property columns.
+    fn of_clickhouse(self) -> Count {
+        let columns = "property columns";
         let (name, per, max) = match self {
             Self::AllQueries => ("queries at a time", "process", query_slots::ALL_MAX as u64),
             Self::QueryRows => ("rows of an answer", "query", ANSWER_ROWS_MAX),
             Self::QueryBytes => ("bytes of an answer", "query", QUERY_ANSWER_BYTES_MAX),
+            Self::PropertyColumns => (columns, "project", limits::PROPERTY_COLUMNS_MAX),
+            Self::OrganizationPropertyColumns => {
+                let max = limits::PROPERTY_COLUMNS_OF_ORGANIZATION_MAX;
+                (columns, "organization", max)
+            }
+            Self::AllPropertyColumns => {
+                (columns, "installation", limits::PROPERTY_COLUMNS_OF_ALL_MAX)
+            }
+            Self::PropertyColumnBytes => {
+                let name = "bytes of an event in property columns";
+                (name, "project", limits::PROPERTY_COLUMN_BYTES_MAX)
+            }
             _ => {
                 let max = query_slots::ORGANIZATION_MAX as u64;
                 ("queries at a time", "organization", max)

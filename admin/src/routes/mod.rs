@@ -12,6 +12,7 @@ mod organizations;
 mod personal_api_keys;
 mod plugins;
 mod projects;
+mod property_columns;
 mod proxy_records;
 mod queries;
 mod role_memberships;
@@ -38,6 +39,7 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
         personal_api_keys::operations(),
         plugins::operations(),
         projects::operations(),
+        property_columns::operations(),
         proxy_records::operations(),
         queries::operations(),
         role_memberships::operations(),

@@ -56,6 +56,7 @@ mod personal_api_keys;
 mod plugin_catalogue;
 mod plugins;
 mod projects;
+mod property_columns;
 mod proxy_check;
 mod proxy_check_worker;
 mod proxy_records;
