@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    backup, clickhouse_users, credentials, historical_migrations, import, invites, keys, log,
-    members, migrate, nodes, organizations, purge, query, rejected_events, secrets,
+    backup, clickhouse_users, columns, credentials, historical_migrations, import, invites, keys,
+    log, members, migrate, nodes, organizations, purge, query, rejected_events, secrets,
 };
 use crate::config::Settings;
 use clap::error::{ContextKind, ContextValue};
@@ -111,6 +111,9 @@ pub enum Command {
     /// List the users of ClickHouse, and change their passwords
     #[command(subcommand)]
     ClickhouseUsers(clickhouse_users::Command),
+    /// List the properties that are columns of events, add some, remove some
+    #[command(subcommand)]
+    Columns(columns::Command),
     /// Print the keys and addresses of the first start, or the password of a user of ClickHouse
     Credentials(credentials::Show),
     /// Apply the schema migrations of catalog and ClickHouse

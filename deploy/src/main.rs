@@ -146,6 +146,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
             direct_port,
         }) => engine_process::run(config, *parent, *direct_port),
         Some(Command::ClickhouseUsers(command)) => commands::clickhouse_users::run(config, command),
+        Some(Command::Columns(command)) => commands::columns::run(config, command),
         Some(Command::Credentials(command)) => commands::credentials::run(config, command),
         Some(Command::Migrate(migrate)) => commands::migrate::run(config, migrate),
         Some(Command::Query(query)) => commands::query::run(config, query),

@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod clickhouse_users;
+pub mod columns;
 pub mod credentials;
 pub mod historical_migrations;
 pub mod import;

@@ -9,7 +9,7 @@ use std::process::Output;
 use tempfile::TempDir;
 
 /// All commands but servers, with their arguments; `FOLDER` is the folder that they read.
-pub const COMMANDS: [&str; 36] = [
+pub const COMMANDS: [&str; 39] = [
     "migrate",
     "query SELECT",
     "config",
@@ -17,6 +17,9 @@ pub const COMMANDS: [&str; 36] = [
     "credentials",
     "clickhouse-users list",
     "clickhouse-users rotate reader",
+    "columns list",
+    "columns add plan --all-projects",
+    "columns remove property_1",
     "keys create --project Shop",
     "keys create --user owner@localhost",
     "keys create --project-id 1 --rotate",
