@@ -25,6 +25,7 @@
 //! | `persons` | persons and groups as the catalog has them; views of them |
 //! | `retention` | drops person updates that were applied long ago |
 //! | `project_views`, `project_users` | [`ProjectViews`], [`ProjectUsers`]: access of a project to its rows |
+//! | `property_columns` | columns of single properties: added, removed |
 //! | `project_query`, `running_query` | [`ProjectAnswer`]: answers of customers' statements; their end |
 //! | `rejected_events`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
 //! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
@@ -59,6 +60,7 @@ mod present_keys;
 mod project_query;
 mod project_users;
 mod project_views;
+mod property_columns;
 mod purge;
 mod query_error;
 mod query_id;

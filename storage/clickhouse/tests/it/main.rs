@@ -24,6 +24,7 @@ mod persons;
 mod presence;
 mod profiles;
 mod project_queries;
+mod property_columns;
 mod proxy;
 mod purge;
 mod quorum;

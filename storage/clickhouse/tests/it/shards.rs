@@ -24,7 +24,7 @@ struct Shards {
 }
 
 /// Settings of a client of these engines.
-fn settings_of(engines: &[TestEngine]) -> Settings {
+pub fn settings_of(engines: &[TestEngine]) -> Settings {
     let urls = engines.iter().map(|engine| engine.url.clone());
     let first = &engines[0];
     Settings {
@@ -88,7 +88,7 @@ async fn insert(clickhouse: &ClickHouse, token: &str) -> Result<(), InsertError>
     clickhouse.insert(&insert).await
 }
 
-fn client(engine: &TestEngine) -> Client {
+pub fn client(engine: &TestEngine) -> Client {
     Client::default()
         .with_url(&engine.url)
         .with_user(&engine.user)
