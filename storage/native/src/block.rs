@@ -1,9 +1,10 @@
 //! A block, piece by piece, so that it need not be in memory beside the rows it is made of.
 
 use crate::PIECE_BYTES;
-use crate::column::Column;
+use crate::column::{BlockColumn, Column};
 use crate::columns::{Columns, decode};
 use crate::error::NativeError;
+use crate::property::PropertyPlan;
 use crate::sort::Order;
 use millrace_rows::rowbinary::put_varint;
 use std::fmt;
@@ -14,7 +15,7 @@ pub struct NativeBlock<R> {
     columns: Columns,
     order: Order,
     /// The columns, each with the bytes before its values.
-    heads: Vec<(Column, Vec<u8>)>,
+    heads: Vec<(BlockColumn, Vec<u8>)>,
     pieces: Vec<Piece>,
 }
 
@@ -37,10 +38,23 @@ impl<R: AsRef<[u8]>> NativeBlock<R> {
     /// # Errors
     /// If the bytes are no such rows, or not fit for a block. They can be sent as they are.
     pub fn of(insert_target: &str, rows: R) -> Result<Self, NativeError> {
+        Self::with_properties(insert_target, rows, &PropertyPlan::default())
+    }
+
+    /// Makes a block like [`NativeBlock::of`], with the property columns of the projects that have
+    /// rows in it behind the others.
+    ///
+    /// # Errors
+    /// As [`NativeBlock::of`].
+    pub fn with_properties(
+        insert_target: &str,
+        rows: R,
+        plan: &PropertyPlan,
+    ) -> Result<Self, NativeError> {
         let list = Column::list(insert_target).ok_or(NativeError::UnknownColumns)?;
-        let (columns, keys) = decode(&list, rows.as_ref())?;
+        let (columns, keys) = decode(&list, rows.as_ref(), plan)?;
         let order = Order::of(keys);
-        let heads = heads(&list, &columns, order.rows.len());
+        let heads = heads(&list, &columns, &order.rows);
         let pieces = pieces(&heads, &columns, &order);
         Ok(Self {
             rows,
@@ -57,6 +71,11 @@ impl<R: AsRef<[u8]>> NativeBlock<R> {
         self.order.has_equal_keys
     }
 
+    /// Names of the property columns, which an insert names behind those of its target.
+    pub fn property_names(&self) -> impl Iterator<Item = &str> {
+        self.columns.extracted().names()
+    }
+
     /// Number of rows.
     #[must_use]
     pub const fn rows(&self) -> usize {
@@ -70,7 +89,8 @@ impl<R: AsRef<[u8]>> NativeBlock<R> {
     }
 
     /// Returns a piece of the block by its index, from 0; `None` behind the last. One has
-    /// [`PIECE_BYTES`] at most, unless a single cell or a dictionary has more.
+    /// [`PIECE_BYTES`] at most, unless a single cell, a dictionary or the nulls of a column have
+    /// more.
     #[must_use]
     pub fn piece(&self, index: usize) -> Option<Vec<u8>> {
         let piece = self.pieces.get(index)?;
@@ -97,20 +117,23 @@ impl<R> fmt::Debug for NativeBlock<R> {
 
 /// Returns the columns with the bytes before their values. The numbers of columns and rows, with
 /// which the block begins, are before the first.
-fn heads(list: &[Column], columns: &Columns, rows: usize) -> Vec<(Column, Vec<u8>)> {
+fn heads(list: &[Column], columns: &Columns, order: &[u32]) -> Vec<(BlockColumn, Vec<u8>)> {
+    let extracted = columns.extracted().len();
     let mut before = Vec::new();
-    put_varint(&mut before, list.len() as u64);
-    put_varint(&mut before, rows as u64);
-    let head = |&column: &Column| {
+    put_varint(&mut before, (list.len() + extracted) as u64);
+    put_varint(&mut before, order.len() as u64);
+    let head = |column: BlockColumn| {
         let mut head = std::mem::take(&mut before);
-        head.extend_from_slice(&columns.head(column, rows));
+        head.extend_from_slice(&columns.head(column, order));
         (column, head)
     };
-    list.iter().map(head).collect()
+    let own = list.iter().copied().map(BlockColumn::Row);
+    let all = own.chain((0..extracted).map(BlockColumn::Property));
+    all.map(head).collect()
 }
 
 /// Cuts the columns into pieces.
-fn pieces(heads: &[(Column, Vec<u8>)], columns: &Columns, order: &Order) -> Vec<Piece> {
+fn pieces(heads: &[(BlockColumn, Vec<u8>)], columns: &Columns, order: &Order) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (nth, (column, head)) in heads.iter().enumerate() {
         let mut piece = Piece {

@@ -42,6 +42,13 @@ impl Place {
         rows.get(self.start as usize..self.end as usize)
             .unwrap_or_default()
     }
+
+    /// The text of a String without its length, and its position in the rows.
+    #[inline]
+    pub(crate) fn text_of(self, rows: &[u8]) -> (&[u8], usize) {
+        let text = number(self.of(rows)).map_or(&[][..], |(_, text)| text);
+        (text, (self.end as usize).saturating_sub(text.len()))
+    }
 }
 
 // === impl Cells ===
@@ -133,6 +140,7 @@ mod tests {
             (&b"abc"[..], &rows[2..6])
         );
         assert_eq!(text.place.len(), 4);
+        assert_eq!(text.place.text_of(&rows), (&b"abc"[..], 3));
         assert_eq!(cells.text().unwrap().text, b"");
         assert!(!cells.is_empty() && cells.text().is_none() && cells.fixed::<3>().is_none());
         assert_eq!(cells.fixed::<2>(), Some([2, b'd']));

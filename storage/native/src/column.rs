@@ -1,4 +1,4 @@
-//! The columns of `events`, and those of an insert target.
+//! The columns of `events`, those of an insert target, and those of a block.
 
 use millrace_rows::Table;
 
@@ -13,6 +13,13 @@ pub(crate) enum Column {
     DistinctId,
     CreatedAt,
     HistoricalMigration,
+}
+
+/// Column of a block: one of the insert target, or a property column by its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockColumn {
+    Row(Column),
+    Property(usize),
 }
 
 impl Column {

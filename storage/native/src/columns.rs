@@ -2,9 +2,10 @@
 
 use crate::cells::{Cells, Place};
 use crate::city_hash::city_hash_64;
-use crate::column::Column;
+use crate::column::{BlockColumn, Column};
 use crate::dictionary::{Dictionary, FoundNames};
 use crate::error::NativeError;
+use crate::property::{Extracted, Extractor, PropertyPlan};
 use crate::sort::SortRow;
 use crate::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX};
 use millrace_rows::rowbinary::put_bytes;
@@ -27,18 +28,25 @@ pub(crate) struct Columns {
     distinct_ids: Vec<Place>,
     created_ats: Vec<[u8; 8]>,
     historical: Vec<[u8; 1]>,
+    /// Property columns.
+    extracted: Extracted,
 }
 
 /// Reads rows into columns, and computes their sorting keys.
 ///
 /// # Errors
 /// If the bytes are no rows of these columns, or more than a block may have.
-pub(crate) fn decode(list: &[Column], rows: &[u8]) -> Result<(Columns, Vec<SortRow>), NativeError> {
+pub(crate) fn decode(
+    list: &[Column],
+    rows: &[u8],
+    plan: &PropertyPlan,
+) -> Result<(Columns, Vec<SortRow>), NativeError> {
     if rows.len() > BLOCK_BYTES_MAX {
         return Err(NativeError::TooLarge);
     }
     let (mut columns, mut keys) = (Columns::default(), Vec::new());
     let (mut cells, mut names) = (Cells::new(rows), FoundNames::default());
+    let mut extractor = Extractor::new(plan).filter(|_| list.contains(&Column::Properties));
     while !cells.is_empty() {
         if keys.len() == BLOCK_ROWS_MAX {
             return Err(NativeError::TooLarge);
@@ -50,6 +58,9 @@ pub(crate) fn decode(list: &[Column], rows: &[u8]) -> Result<(Columns, Vec<SortR
         for &column in list {
             columns.take(column, (&mut cells, &mut names), &mut key)?;
         }
+        if let (Some(extractor), Some(place)) = (&mut extractor, columns.properties.last()) {
+            extractor.read((key.team_id, keys.len()), place.text_of(rows));
+        }
         keys.push(key);
     }
     if keys.is_empty() {
@@ -58,6 +69,7 @@ pub(crate) fn decode(list: &[Column], rows: &[u8]) -> Result<(Columns, Vec<SortR
     let (dictionary, ranks) = names.sorted();
     columns.dictionary = dictionary;
     columns.rank_names(&ranks, &mut keys);
+    columns.extracted = extractor.map_or_else(Extracted::default, |it| it.finish(keys.len()));
     Ok((columns, keys))
 }
 
@@ -129,20 +141,35 @@ impl Columns {
         }
     }
 
-    /// Returns what a block has of a column before its values, for so many rows.
-    pub(crate) fn head(&self, column: Column, rows: usize) -> Vec<u8> {
+    /// Property columns of the block.
+    pub(crate) const fn extracted(&self) -> &Extracted {
+        &self.extracted
+    }
+
+    /// Returns what a block has of a column before its values, which are in an order.
+    pub(crate) fn head(&self, column: BlockColumn, order: &[u32]) -> Vec<u8> {
+        let (name, kind) = match column {
+            BlockColumn::Row(column) => (column.name(), column.type_name()),
+            BlockColumn::Property(index) => self.extracted.name_and_type(index),
+        };
         let mut head = Vec::new();
-        put_bytes(&mut head, column.name().as_bytes());
-        put_bytes(&mut head, column.type_name().as_bytes());
-        if column == Column::Event {
-            self.dictionary.append_to(&mut head, rows);
+        put_bytes(&mut head, name.as_bytes());
+        put_bytes(&mut head, kind.as_bytes());
+        match column {
+            BlockColumn::Row(Column::Event) => self.dictionary.append_to(&mut head, order.len()),
+            BlockColumn::Row(_) => {}
+            BlockColumn::Property(index) => self.extracted.append_head(index, order, &mut head),
         }
         head
     }
 
     /// Bytes that a block has of a row in a column.
     #[inline]
-    pub(crate) fn cell_bytes(&self, column: Column, row: u32) -> usize {
+    pub(crate) fn cell_bytes(&self, column: BlockColumn, row: u32) -> usize {
+        let column = match column {
+            BlockColumn::Row(column) => column,
+            BlockColumn::Property(index) => return self.extracted.cell_bytes(index, row),
+        };
         let text = |places: &[Place]| places.get(row as usize).map_or(0, |place| place.len());
         match column {
             Column::Uuid => 16,
@@ -157,10 +184,16 @@ impl Columns {
     /// Appends the values of a column: those of `order`, which has indexes of `rows`.
     pub(crate) fn append_values(
         &self,
-        column: Column,
+        column: BlockColumn,
         (rows, order): (&[u8], &[u32]),
         out: &mut Vec<u8>,
     ) {
+        let column = match column {
+            BlockColumn::Row(column) => column,
+            BlockColumn::Property(index) => {
+                return self.extracted.append_values(index, (rows, order), out);
+            }
+        };
         match column {
             Column::Uuid => append_fixed(&self.uuids, order, out),
             Column::Event => {

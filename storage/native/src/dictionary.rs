@@ -1,4 +1,5 @@
-//! Dictionary of a block's event names, as `LowCardinality(String)` has it.
+//! Dictionary of a block's event names, or of a property's texts, as `LowCardinality(String)` has
+//! it.
 
 use millrace_rows::rowbinary::put_bytes;
 use std::collections::HashMap;
@@ -26,7 +27,7 @@ pub(crate) struct FoundNames<'a> {
     last: Option<(&'a [u8], u16)>,
 }
 
-/// Names of a block, sorted, so that a name's rank is its index.
+/// Keys of a block's column. Event names are sorted, so that a name's rank is its index.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
     /// Texts of the keys.
@@ -85,6 +86,11 @@ impl<'a> FoundNames<'a> {
 // === impl Dictionary ===
 
 impl Dictionary {
+    /// A dictionary of so many keys, each behind its length.
+    pub(crate) const fn of(keys: Vec<u8>, count: usize) -> Self {
+        Self { keys, count }
+    }
+
     /// Bytes of an index.
     #[inline]
     pub(crate) const fn index_bytes(&self) -> usize {

@@ -25,12 +25,17 @@
 //! | number of rows | 8 bytes |
 //! | index of each row's key | 1 or 2 bytes each |
 //!
+//! Property columns follow those of the table. Texts are like other texts, or like event names with
+//! a dictionary whose first key is empty. Others are `Nullable`: a byte for each row, 1 of null,
+//! before the values.
+//!
 //! | Module | Holds |
 //! |---|---|
 //! | `block` | [`NativeBlock`]: the block, piece by piece |
 //! | `column`, `columns` | the columns of an insert target, and their values |
 //! | `cells` | reader of RowBinary |
 //! | `dictionary` | the names of a block |
+//! | `property` | [`PropertyPlan`]: property columns, and their values in JSON |
 //! | `sort`, `city_hash` | the table's sorting key, and the order of the rows by it |
 //! | `error` | [`NativeError`]: why rows are not made a block |
 //! | `testing` | blocks read back, with the feature `testing` only |
@@ -50,6 +55,7 @@ mod column;
 mod columns;
 mod dictionary;
 mod error;
+mod property;
 mod sort;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -58,6 +64,7 @@ mod tests;
 
 pub use block::NativeBlock;
 pub use error::NativeError;
+pub use property::PropertyPlan;
 
 /// Most rows of a block.
 pub const BLOCK_ROWS_MAX: usize = 1_000_000;

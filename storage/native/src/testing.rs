@@ -8,8 +8,9 @@
     reason = "for tests, where a block that cannot be read is a failure"
 )]
 
-use millrace_rows::Micros;
 use millrace_rows::testing::Event;
+use millrace_rows::{Micros, PropertyColumn};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// Flags of an index type: another block's keys are used, keys follow.
@@ -25,9 +26,26 @@ pub struct DecodedBlock {
     pub names: Vec<String>,
     /// The rows, in the order of the block.
     pub events: Vec<Event>,
+    /// Values of the property columns, by their names.
+    pub properties: BTreeMap<String, Vec<PropertyValue>>,
 }
 
-/// Decodes one block with all columns of `events`; panics if it is none.
+/// Value of a property column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PropertyValue {
+    /// No value.
+    Null,
+    /// Value of a text.
+    Text(String),
+    /// Value of an Int64, or microseconds of a time.
+    Whole(i64),
+    /// Bits of a Float64.
+    Real(u64),
+    /// Value of a Bool.
+    Flag(bool),
+}
+
+/// Decodes one block with all columns of `events`, and property columns; panics if it is none.
 #[must_use]
 pub fn decode(block: &[u8]) -> DecodedBlock {
     let mut input = Input(block);
@@ -36,6 +54,7 @@ pub fn decode(block: &[u8]) -> DecodedBlock {
         columns: Vec::new(),
         names: Vec::new(),
         events: vec![nothing(); rows],
+        properties: BTreeMap::new(),
     };
     for _ in 0..columns {
         let (name, kind) = (input.text(), input.text());
@@ -46,6 +65,10 @@ pub fn decode(block: &[u8]) -> DecodedBlock {
                     event.event.clone_from(&names[index]);
                 }
                 block.names = names;
+            }
+            (name, kind) if name.starts_with(PropertyColumn::NAME_START) => {
+                let values = input.property(kind, rows);
+                block.properties.insert(name.to_owned(), values);
             }
             _ => {
                 for event in &mut block.events {
@@ -95,6 +118,36 @@ impl<'a> Input<'a> {
             }
             other => panic!("no column of events: {other:?}"),
         }
+    }
+
+    /// Reads the values of a property column.
+    fn property(&mut self, kind: &str, rows: usize) -> Vec<PropertyValue> {
+        if kind == "LowCardinality(String)" {
+            let (texts, indexes) = self.dictionary(rows);
+            let text = |index: usize| PropertyValue::Text(texts[index].clone());
+            return indexes.into_iter().map(text).collect();
+        }
+        let nulls = match kind {
+            "String" => vec![0; rows],
+            _ => self.bytes(rows).to_vec(),
+        };
+        let values = nulls.into_iter().map(|null| {
+            let value = match kind {
+                "String" => PropertyValue::Text(self.text()),
+                "Nullable(Float64)" => PropertyValue::Real(self.u64()),
+                "Nullable(Bool)" => PropertyValue::Flag(self.bytes(1)[0] == 1),
+                "Nullable(Int64)" | "Nullable(DateTime64(6, 'UTC'))" => {
+                    PropertyValue::Whole(self.u64() as i64)
+                }
+                other => panic!("no property column has the type {other}"),
+            };
+            match null {
+                0 => value,
+                1 => PropertyValue::Null,
+                other => panic!("a null is {other}"),
+            }
+        });
+        values.collect()
     }
 
     /// Reads the keys of a dictionary, and the index of each row's key.

@@ -33,7 +33,7 @@ fn row<'a>(event: &'a Event, properties: &'a [&'a [u8]]) -> EventRow<'a> {
 }
 
 /// RowBinary of events, as the log keeps it.
-fn encoded(events: &[Event]) -> Vec<u8> {
+pub(crate) fn encoded(events: &[Event]) -> Vec<u8> {
     let mut rows = Vec::new();
     for event in events {
         row(event, &[event.properties.as_bytes()]).append_to(&mut rows);
@@ -46,7 +46,7 @@ fn block_of(rows: &[u8]) -> NativeBlock<&[u8]> {
 }
 
 /// The whole block, after checking that its pieces have as many bytes as it says.
-fn bytes_of(block: &NativeBlock<&[u8]>) -> Vec<u8> {
+pub(crate) fn bytes_of(block: &NativeBlock<&[u8]>) -> Vec<u8> {
     let pieces: Vec<Vec<u8>> = (0..).map_while(|nth| block.piece(nth)).collect();
     let bytes = pieces.concat();
     assert_eq!(block.len_bytes(), bytes.len() as u64);
@@ -137,7 +137,7 @@ proptest! {
 }
 
 /// Events of different uuids with properties of so many bytes.
-fn numbered(count: u64, properties_bytes: usize) -> Vec<Event> {
+pub(crate) fn numbered(count: u64, properties_bytes: usize) -> Vec<Event> {
     let numbers = 0..count;
     let event = |number: u64| Event {
         uuid: Uuid::from_u128(u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
