@@ -57,7 +57,8 @@ impl ClickHouse {
     /// With the state of the rows, as far as it is known.
     pub async fn insert<B: Body>(&self, insert: &Insert<'_, B>) -> Result<(), InsertError> {
         let format = insert.body.format();
-        let sql = self.insert_statement(insert.insert_target, format)?;
+        let columns = (insert.insert_target, insert.body.more_columns());
+        let sql = self.insert_statement(columns, format)?;
         let mut parameters = vec![
             ("query", sql.as_str()),
             ("insert_deduplication_token", insert.token),
@@ -101,10 +102,11 @@ impl ClickHouse {
 
     fn insert_statement(
         &self,
-        insert_target: &str,
+        (insert_target, more): (&str, &str),
         format: BodyFormat,
     ) -> Result<String, InsertError> {
-        let Some((table, columns)) = insert_target.split_once('(') else {
+        let columns = insert_target.trim_end().strip_suffix(')');
+        let Some((table, columns)) = columns.and_then(|columns| columns.split_once('(')) else {
             return Err(InsertError {
                 outcome: InsertOutcome::Misconfigured,
                 code: None,
@@ -113,9 +115,38 @@ impl ClickHouse {
         };
         let database = quoted_name(&self.settings.database);
         let table = quoted_name(table.trim());
+        let comma = if more.is_empty() { "" } else { "," };
         Ok(format!(
-            "INSERT INTO {database}.{table} ({columns} FORMAT {}",
+            "INSERT INTO {database}.{table} ({columns}{comma}{more}) FORMAT {}",
             format.name()
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+
+    #[test]
+    fn an_insert_names_the_columns_of_its_target_and_then_those_of_its_body() {
+        let clickhouse = ClickHouse::new(&Settings::new("http://h", "u", "p"));
+        let rows = BodyFormat::RowBinary;
+        for (target, more, expected) in [
+            ("events(uuid,event)", "", Some("`events` (uuid,event)")),
+            ("events(uuid)", "a,b", Some("`events` (uuid,a,b)")),
+            (
+                "rejected_events(`index`) ",
+                "",
+                Some("`rejected_events` (`index`)"),
+            ),
+            ("events", "", None),
+            ("events(uuid", "", None),
+        ] {
+            let sql = clickhouse.insert_statement((target, more), rows).ok();
+            let expected =
+                expected.map(|it| format!("INSERT INTO `millrace`.{it} FORMAT RowBinary"));
+            assert_eq!(sql, expected, "{target}");
+        }
     }
 }

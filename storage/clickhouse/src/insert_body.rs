@@ -57,6 +57,16 @@ pub trait Body: Sync {
         BodyFormat::RowBinary
     }
 
+    /// Names of the body's columns behind those of the insert target, as in `a,b`; none, unless the
+    /// body says otherwise.
+    fn more_columns(&self) -> &str {
+        ""
+    }
+
+    /// Takes note that the server does not know a column: a body that has more columns than its
+    /// insert target is the body without them from then on.
+    fn columns_refused(&self) {}
+
     /// Bytes of all pieces together.
     fn len_bytes(&self) -> u64;
 

@@ -23,6 +23,7 @@
 //! | `execute` | reads a batch's bytes, delivers, dead-letters rows that cannot be read |
 //! | `source`, `rows`, `chosen_rows` | reads a batch's bytes; cuts them between rows |
 //! | `sent_rows` | makes a native block of a batch's rows, if they are to be sent as one |
+//! | `filled_columns` | property columns that blocks have |
 //! | `blocking` | runs work that may block; its panic ends the task that waits for it |
 //! | `dead_letters` | keeps rows that ClickHouse refuses |
 //!
@@ -41,6 +42,7 @@ mod dead_letters;
 mod deliver;
 mod event_search;
 mod execute;
+mod filled_columns;
 mod insert_batch;
 mod insert_result;
 mod lane;
@@ -62,6 +64,7 @@ mod delivery_model;
 #[cfg(test)]
 mod fake_sink;
 
+pub use filled_columns::FilledColumns;
 pub use lane::{ShipError, run};
 pub use limits::Limits;
 pub use options::{InsertFormat, ShipOptions};

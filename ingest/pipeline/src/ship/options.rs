@@ -1,5 +1,6 @@
 //! Options of a shipper.
 
+use super::filled_columns::FilledColumns;
 use super::limits::Limits;
 use millrace_rows::Lane;
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ pub struct ShipOptions {
     pub limits: Limits,
     /// Format in which batches of events are sent.
     pub insert_format: InsertFormat,
+    /// Property columns that native blocks have; none by default.
+    pub filled_columns: FilledColumns,
 }
 
 impl ShipOptions {
@@ -40,6 +43,7 @@ impl ShipOptions {
             dead_letters_dir: dead_letters_dir.into(),
             limits: Limits::of(lane),
             insert_format: InsertFormat::default(),
+            filled_columns: FilledColumns::default(),
         }
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! Whole batches of events are made blocks when they are sent for the first time. All others, and
 //! rows that no block can be made of, as they are damaged, go as they are: whatever the server
-//! refuses of a block it is sent once more, as rows, before it is dead-lettered.
+//! refuses of a block it is sent once more, as rows, before it is dead-lettered. So does a block
+//! with a property column that the server does not have.
 
+use super::filled_columns::FilledColumns;
 use super::insert_batch::InsertBatch;
 use super::limits::Limits;
 use super::options::InsertFormat;
@@ -12,9 +14,10 @@ use bytes::Bytes;
 use millrace_blocks::{Compressor, decompress_into_vec};
 use millrace_clickhouse::{Body, BodyFormat, INSERT_BYTES_MAX, INSERT_ROWS_MAX, InsertError};
 use millrace_log::{FrameSection, LogHandle};
-use millrace_native::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, NativeBlock, PIECE_BYTES};
+use millrace_native::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, NativeBlock, PIECE_BYTES, PropertyPlan};
 use millrace_rows::Table;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 // What fits into a batch fits into a block.
 const _: () = assert!(INSERT_ROWS_MAX == BLOCK_ROWS_MAX as u64);
@@ -36,6 +39,12 @@ pub struct SentRows {
 struct NativeRows {
     keys_differ: bool,
     pieces: Pieces,
+    /// Names of the property columns, as an insert lists them.
+    more_columns: String,
+    filled: FilledColumns,
+    plan: Arc<PropertyPlan>,
+    /// True once the server did not know a column.
+    is_refused: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -55,10 +64,17 @@ impl SentRows {
         log: &LogHandle,
         batch: &Arc<InsertBatch<FrameSection>>,
         format: InsertFormat,
+        filled: &FilledColumns,
     ) -> Result<Self, PayloadError> {
         let payload = Payload::of(log, batch)?;
-        let native = NativeRows::of(log, batch, format);
+        let native = NativeRows::of(log, batch, format, filled);
         Ok(Self { payload, native })
+    }
+
+    /// The block, if the rows are still sent as one.
+    fn native(&self) -> Option<&NativeRows> {
+        let native = self.native.as_ref();
+        native.filter(|native| !native.is_refused.load(Ordering::Relaxed))
     }
 }
 
@@ -68,6 +84,7 @@ impl NativeRows {
         log: &LogHandle,
         batch: &InsertBatch<FrameSection>,
         format: InsertFormat,
+        filled: &FilledColumns,
     ) -> Option<Self> {
         let is_compressed = match format {
             InsertFormat::RowBinary => return None,
@@ -77,7 +94,8 @@ impl NativeRows {
         if !may_be_block(batch) {
             return None;
         }
-        let block = match block_of(log, batch) {
+        let plan = filled.plan();
+        let block = match block_of(log, batch, &plan) {
             Ok(block) => block,
             Err(reason) => {
                 // What is damaged is reported when it is sent.
@@ -86,8 +104,13 @@ impl NativeRows {
                 return None;
             }
         };
+        let more_columns = block.property_names().collect::<Vec<_>>().join(",");
         Some(Self {
             keys_differ: !block.has_equal_keys(),
+            more_columns,
+            filled: filled.clone(),
+            plan,
+            is_refused: AtomicBool::new(false),
             pieces: match is_compressed {
                 true => Pieces::Packed(packed(&block)),
                 false => Pieces::Plain(Box::new(block)),
@@ -119,21 +142,35 @@ impl NativeRows {
 
 impl Body for SentRows {
     fn format(&self) -> BodyFormat {
-        match &self.native {
+        match self.native() {
             Some(native) => native.format(),
             None => self.payload.format(),
         }
     }
 
+    fn more_columns(&self) -> &str {
+        let native = self.native();
+        native.map_or("", |native| native.more_columns.as_str())
+    }
+
+    fn columns_refused(&self) {
+        if let Some(native) = self.native()
+            && !native.more_columns.is_empty()
+        {
+            native.is_refused.store(true, Ordering::Relaxed);
+            native.filled.refuse(&native.plan);
+        }
+    }
+
     fn len_bytes(&self) -> u64 {
-        match &self.native {
+        match self.native() {
             Some(native) => native.len_bytes(),
             None => self.payload.len_bytes(),
         }
     }
 
     async fn piece(&self, index: usize) -> Result<Option<Vec<Bytes>>, InsertError> {
-        let Some(native) = &self.native else {
+        let Some(native) = self.native() else {
             return self.payload.piece(index).await;
         };
         let piece = native.piece(index);
@@ -158,9 +195,10 @@ fn may_be_block(batch: &InsertBatch<FrameSection>) -> bool {
 fn block_of(
     log: &LogHandle,
     batch: &InsertBatch<FrameSection>,
+    plan: &PropertyPlan,
 ) -> Result<NativeBlock<Vec<u8>>, String> {
     let rows = rows_of(log, batch)?;
-    let block = NativeBlock::of(&batch.key.insert_target, rows);
+    let block = NativeBlock::with_properties(&batch.key.insert_target, rows, plan);
     let block = block.map_err(|error| error.to_string())?;
     match block.rows() as u64 == batch.rows() {
         true => Ok(block),

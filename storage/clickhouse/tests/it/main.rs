@@ -15,6 +15,7 @@ millrace_embedded::engine_process!();
 
 mod ddl;
 mod faults;
+mod filled_columns;
 mod fixture;
 mod gateway;
 mod hosts;

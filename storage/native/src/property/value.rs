@@ -7,9 +7,11 @@ pub(super) fn whole(json: &[u8]) -> Option<i64> {
     number(json)
 }
 
-/// Parses a number; `None` if it is beyond a double.
+/// Parses a number; `None` if it is beyond a double. `-0` is a whole number, which has no sign.
 pub(super) fn real(json: &[u8]) -> Option<f64> {
-    number(json).filter(|number: &f64| number.is_finite())
+    let whole = whole(json).map(|whole| whole as f64);
+    let number = whole.or_else(|| number(json))?;
+    number.is_finite().then_some(number)
 }
 
 /// Parses a truth value.
@@ -36,9 +38,10 @@ mod tests {
 
     #[test]
     fn numbers_and_truth_values_are_those_of_json_within_their_type() {
-        let table: [(&str, Option<i64>, Option<f64>, Option<bool>); 15] = [
+        let table: [(&str, Option<i64>, Option<f64>, Option<bool>); 16] = [
             ("0", Some(0), Some(0.0), None),
-            ("-0", Some(0), Some(-0.0), None),
+            ("-0", Some(0), Some(0.0), None),
+            ("-0.0", None, Some(-0.0), None),
             ("42", Some(42), Some(42.0), None),
             ("-1", Some(-1), Some(-1.0), None),
             (

@@ -11,6 +11,7 @@ use super::attribution::StoredCounts;
 use super::backoff::pauses;
 use super::blocking::run_blocking;
 use super::dead_letters::{DeadLetter, DeadLetters};
+use super::filled_columns::FilledColumns;
 use super::insert_batch::InsertBatch;
 use super::insert_result::InsertResult;
 use super::options::InsertFormat;
@@ -42,6 +43,7 @@ pub struct InsertContext<K> {
     pub prefix: String,
     pub log: LogHandle,
     pub insert_format: InsertFormat,
+    pub filled_columns: FilledColumns,
     pub sink: K,
     pub dead_letters: DeadLetters,
     pub retries: Retries,
@@ -178,13 +180,14 @@ impl<K: Sink> InsertContext<K> {
         stage: DeliveryStage,
     ) -> Result<SentRows, UnusableRows> {
         let (log, batch) = (self.log.clone(), Arc::clone(batch));
+        let filled = self.filled_columns.clone();
         let format = match stage {
             DeliveryStage::First => self.insert_format,
             // It may be the block that the server does not take.
             DeliveryStage::KeptWhole | DeliveryStage::LastPart => InsertFormat::RowBinary,
         };
         retry_forever("the log cannot be read", move || {
-            match SentRows::of(&log, &batch, format) {
+            match SentRows::of(&log, &batch, format, &filled) {
                 Ok(sent) => Ok(Ok(sent)),
                 Err(PayloadError::Unusable(error)) => Ok(Err(error)),
                 Err(PayloadError::Read(error)) => Err(error.to_string()),

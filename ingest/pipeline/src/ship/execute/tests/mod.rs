@@ -136,6 +136,7 @@ fn insert_context<K>(log: &Log, sink: K, dead_letters: &Path) -> InsertContext<K
         prefix: "node-live".to_owned(),
         log: log.handle(),
         insert_format: InsertFormat::default(),
+        filled_columns: FilledColumns::default(),
         sink,
         dead_letters: DeadLetters::new(dead_letters, 0),
         retries: Retries::new(1).0,

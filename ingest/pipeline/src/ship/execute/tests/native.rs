@@ -4,7 +4,7 @@ use super::*;
 use crate::ship::insert_batch::RowRange;
 use millrace_clickhouse::{Body, BodyFormat};
 use millrace_native::testing::decode;
-use millrace_rows::RowKey;
+use millrace_rows::{PropertyColumn, PropertyType, RowKey};
 use std::sync::Mutex;
 
 const FORMATS: [InsertFormat; 2] = [InsertFormat::NativePlain, InsertFormat::NativeLz4];
@@ -13,6 +13,11 @@ const FORMATS: [InsertFormat; 2] = [InsertFormat::NativePlain, InsertFormat::Nat
 fn named() -> [EventRow<'static>; 3] {
     let names: [&[u8]; 3] = [b"c", b"b", b"a"];
     names.map(|event| EventRow { event, ..row() })
+}
+
+/// Rows of a batch in a format, without property columns.
+fn sent(log: &Log, batch: &Arc<InsertBatch<FrameSection>>, format: InsertFormat) -> SentRows {
+    SentRows::of(&log.handle(), batch, format, &FilledColumns::default()).unwrap()
 }
 
 /// All pieces of a body, as many bytes as it says, without their compression.
@@ -44,7 +49,7 @@ async fn a_batch_of_events_is_a_block_that_knows_whether_keys_are_equal() {
         let (log, batch) = logged_rows(&dir.path().join(nth.to_string()), &rows);
         let batch = Arc::new(batch);
         for format in FORMATS {
-            let sent = SentRows::of(&log.handle(), &batch, format).unwrap();
+            let sent = sent(&log, &batch, format);
             let expected = BodyFormat::Native {
                 is_compressed: format == InsertFormat::NativeLz4,
                 keys_differ,
@@ -93,11 +98,11 @@ async fn parts_and_what_is_no_whole_batch_of_events_are_sent_as_they_are() {
     ] {
         let batch = Arc::new(batch);
         for format in FORMATS {
-            let sent = SentRows::of(&log.handle(), &batch, format).unwrap();
+            let sent = sent(&log, &batch, format);
             assert_eq!(sent.format(), BodyFormat::RowBinary, "{what}");
         }
     }
-    let sent = SentRows::of(&log.handle(), &Arc::new(whole), InsertFormat::RowBinary).unwrap();
+    let sent = sent(&log, &Arc::new(whole), InsertFormat::RowBinary);
     assert_eq!(sent.format(), BodyFormat::RowBinary);
     assert_eq!(events(&plain(&sent).await).len(), 3);
 }
@@ -141,4 +146,78 @@ async fn a_refused_block_is_sent_as_rows_before_any_is_dead_lettered() {
     }
     assert_eq!(*stored.lock().unwrap(), [row().key(); 3]);
     assert!(!dead_letters.exists());
+}
+
+/// Flag of a test's events, and a flag of another project's.
+fn flags() -> Vec<PropertyColumn> {
+    let flag = |number, team_id| PropertyColumn {
+        number,
+        team_id: Some(ProjectId(team_id)),
+        path: vec!["a".to_owned()],
+        kind: PropertyType::Bool,
+        bytes_max: 0,
+    };
+    vec![flag(1, 1), flag(2, 2)]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_has_the_property_columns_of_its_projects() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &named());
+    let (batch, filled) = (Arc::new(batch), FilledColumns::default());
+    filled.set(flags());
+    for (format, expected) in [
+        (InsertFormat::NativePlain, "property_1"),
+        (InsertFormat::NativeLz4, "property_1"),
+        (InsertFormat::RowBinary, ""),
+    ] {
+        let sent = SentRows::of(&log.handle(), &batch, format, &filled).unwrap();
+        assert_eq!(sent.more_columns(), expected);
+        if !expected.is_empty() {
+            let block = decode(&plain(&sent).await);
+            let names: Vec<&String> = block.properties.keys().collect();
+            assert_eq!(names, [expected]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_with_a_column_that_the_server_lacks_is_sent_as_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, batch) = logged_rows(dir.path(), &named());
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&answers);
+    let sink = FakeSink::answering_by_rows(move |bytes| {
+        // A block of these rows begins with nine columns, or with the eight of the target.
+        let first = bytes.first().copied().unwrap_or_default();
+        keep.lock().unwrap().push(first);
+        match first {
+            9 => Err(InsertError {
+                outcome: InsertOutcome::Misconfigured,
+                code: Some(16),
+                message: "No such column property_1".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    });
+    let filled = FilledColumns::default();
+    filled.set(flags());
+    let context = Arc::new(InsertContext {
+        insert_format: InsertFormat::NativeLz4,
+        filled_columns: filled.clone(),
+        ..insert_context(&log, sink, &dir.path().join("dead-letters"))
+    });
+    for _ in 0..2 {
+        let batch = Arc::new(batch.clone());
+        let result = Arc::clone(&context)
+            .execute(0, batch, DeliveryStage::First)
+            .await;
+        assert!(matches!(result, InsertResult::Stored), "{result:?}");
+    }
+    filled.set(flags());
+    let result = context.execute(0, Arc::new(batch), DeliveryStage::First);
+    assert!(matches!(result.await, InsertResult::Stored));
+    // As rows, whose first byte is one of their uuid; then without the columns, until they are set.
+    let rows = row().uuid.as_u64_pair().0.to_le_bytes()[0];
+    assert_eq!(*answers.lock().unwrap(), [9, rows, 8, 9, rows]);
 }
