@@ -25,7 +25,7 @@
 //! | `persons` | persons and groups as the catalog has them; views of them |
 //! | `retention` | drops person updates that were applied long ago |
 //! | `project_views`, `project_users` | [`ProjectViews`], [`ProjectUsers`]: access of a project to its rows |
-//! | `property_columns` | columns of single properties: added, removed |
+//! | `property_columns` | columns of single properties: added, removed, filled ([`PastRows`]) |
 //! | `project_query`, `running_query` | [`ProjectAnswer`]: answers of customers' statements; their end |
 //! | `rejected_events`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
 //! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
@@ -93,6 +93,7 @@ pub use present_keys::PlacedKey;
 pub use project_query::{ProjectAnswer, ProjectLogin, ProjectStatement, QueryProgress};
 pub use project_users::{ProjectUsers, UserLimits};
 pub use project_views::{ProjectToken, ProjectViews};
+pub use property_columns::PastRows;
 pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};

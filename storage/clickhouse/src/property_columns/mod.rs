@@ -4,14 +4,17 @@
 //! |---|---|
 //! | `definition` | a column in SQL, and its comment, by which it is known |
 //! | `stored` | the columns that ClickHouse has |
+//! | `past` | [`PastRows`]: values of parts from before a column |
 //!
 //! On shards a column is added to the tables of all shards first, and removed from them last: what
 //! is inserted over all of them names no column that one lacks. Views of projects name the columns
 //! that they show, so they are made anew before a column goes, and after one came.
 
 mod definition;
+mod past;
 mod stored;
 
+pub use past::PastRows;
 pub(crate) use stored::StoredColumn;
 
 use crate::settings::quoted_name;

@@ -7,7 +7,7 @@ use millrace_rows::{PropertyColumn, Table};
 use serde::Deserialize;
 
 /// Column that each table of events has, for comparison.
-const OF_EVERY_TABLE: &str = "uuid";
+pub(super) const OF_EVERY_TABLE: &str = "uuid";
 
 /// Property column of `events` as ClickHouse has it.
 #[derive(Clone, Debug, PartialEq, Eq)]

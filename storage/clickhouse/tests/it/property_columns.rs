@@ -4,10 +4,11 @@
 use crate::fixture::Database;
 use crate::project_queries::{all, login, statement, views};
 use crate::shards::{client, settings_of};
-use millrace_clickhouse::ClickHouse;
+use millrace_clickhouse::{ClickHouse, PastRows};
 use millrace_embedded::PROJECT_DATABASE;
 use millrace_embedded::testing::TestEngine;
 use millrace_rows::{ProjectId, PropertyColumn, PropertyType};
+use std::time::Duration;
 
 /// Column of project 1, unless it is of all.
 fn column(number: i64, path: &[&str], kind: PropertyType) -> PropertyColumn {
@@ -307,4 +308,43 @@ async fn a_column_is_on_each_shard_also_on_one_that_lacks_it() {
         let left: u64 = client(engine).query_raw(left).fetch_one().await.unwrap();
         assert_eq!(left, 0);
     }
+}
+
+/// Parts from before a column compute its values; from some time on they have them.
+#[tokio::test(flavor = "multi_thread")]
+async fn past_rows_are_filled_one_month_after_the_other() {
+    let database = Database::make("columns_past").await;
+    for month in ["09", "10", "11"] {
+        let insert = format!(
+            "INSERT INTO columns_past.events (uuid, event, properties, timestamp, team_id, \
+             distinct_id) SELECT generateUUIDv4(), 'e', '{{\"a\":7}}', \
+             toDateTime64('2026-{month}-01', 6), number % 2, 'a' FROM numbers(10)"
+        );
+        database.execute(&insert).await;
+    }
+    let columns = [column(1, &["a"], PropertyType::Int64)];
+    let clickhouse = &database.clickhouse;
+    let nothing = clickhouse.fill_past_rows().await.unwrap();
+    assert_eq!(nothing, PastRows::Filled);
+    let synced = clickhouse.sync_property_columns(&columns, &views());
+    assert!(synced.await.unwrap());
+    let sum = "SELECT toUInt64(sum(property_1)) FROM {db}.events";
+    let stored = "SELECT count() FROM system.parts_columns WHERE database = '{db}' \
+                  AND table = 'events' AND active AND column = 'property_1'";
+    assert_eq!(database.number(sum).await, 3 * 5 * 7);
+    assert_eq!(database.number(stored).await, 0);
+    let mut begun = Vec::new();
+    for _ in 0..1_000 {
+        match clickhouse.fill_past_rows().await.unwrap() {
+            PastRows::Filled => break,
+            PastRows::Begun(month) => begun.push(month.0),
+            PastRows::Busy { failure } => {
+                assert_eq!(failure, "");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+    assert_eq!(begun, [202_611, 202_610, 202_609]);
+    assert_eq!(database.number(stored).await, 3);
+    assert_eq!(database.number(sum).await, 3 * 5 * 7);
 }
