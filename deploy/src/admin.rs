@@ -8,6 +8,7 @@ use crate::connect;
 use crate::nodes;
 use crate::plugin_source::SourceProcesses;
 use crate::project_queries::Queries;
+use crate::property_columns;
 use crate::secret_key;
 use crate::thread_priority::lower_priority;
 use anyhow::{Context, anyhow};
@@ -42,7 +43,8 @@ pub struct Admin {
     /// True if the catalog answered the last health check.
     catalog_answers: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
-    /// Stops the cleanup, which only a leader does; the API goes on.
+    /// Stops the cleanup and the making of property columns, which only a leader does; the API
+    /// goes on.
     stop_cleanup: CancellationToken,
     ended: oneshot::Receiver<anyhow::Result<()>>,
 }
@@ -166,6 +168,7 @@ fn serve(
             never = nodes::watch(&catalog) => match never {},
             never = cleanup::run(&catalog, config.activity_log_kept, cleanup_stopped) => match never {},
             never = users_of_server(config, &catalog) => match never {},
+            never = property_columns::run(config, &catalog, cleanup_stopped) => match never {},
         }
     });
     runtime.shutdown_background();

@@ -3,6 +3,7 @@
 use crate::backlog_hold;
 use crate::config::Config;
 use crate::credentials::Credentials;
+use crate::property_columns;
 use crate::signals::StopSignal;
 use crate::thread_priority::lower_priority;
 use crate::{capacity, connect, data_dir, ingest_logs, node_registration};
@@ -14,7 +15,7 @@ use millrace_ingest::watermark::RunningNode;
 use millrace_ingest::{
     Deps, ImportQuota, Readiness, RunningImportQuota, Server, ServerConfig, StartupListener,
 };
-use millrace_pipeline::ship::{self, ShipOptions};
+use millrace_pipeline::ship::{self, FilledColumns, ShipOptions};
 use millrace_pipeline::{Pipeline, Running};
 use millrace_rows::SystemClock;
 use std::net::SocketAddr;
@@ -44,6 +45,8 @@ pub struct AcceptingIngest {
     key_watcher: JoinHandle<()>,
     node: RunningNode,
     node_name: String,
+    /// Property columns that the catalog has.
+    filled_columns: FilledColumns,
     /// Has `true` once the shippers may start, if they have to wait.
     hold: Option<watch::Receiver<bool>>,
 }
@@ -132,6 +135,7 @@ impl AcceptingIngest {
             key_watcher,
             node,
             node_name,
+            filled_columns: property_columns::followed(catalog),
             hold: hold.begin(catalog.clone()),
         }))
     }
@@ -166,6 +170,7 @@ impl AcceptingIngest {
             key_watcher,
             node,
             node_name,
+            filled_columns,
             hold,
         } = self;
         let settings = connect::configured_settings(config)
@@ -179,6 +184,7 @@ impl AcceptingIngest {
             let dead_letters_dir = config.data_dir.join(data_dir::DEAD_LETTERS);
             let dead_letters_dir = dead_letters_dir.join(output.lane.name());
             let mut options = ShipOptions::of(output.lane, &node_name, dead_letters_dir);
+            options.filled_columns = filled_columns.clone();
             if settings.insert_quorum.is_some() {
                 // ClickHouse rejects inserts while another one of the table waits for its quorum.
                 options.limits.in_flight_max = 1;

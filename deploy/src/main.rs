@@ -9,6 +9,7 @@
 //! | `engine_process`, `clickhouse_users` | the embedded ClickHouse's own process, and its users |
 //! | `clickhouse_sync` | users of projects in ClickHouse, as the catalog has them |
 //! | `project_access`, `project_queries` | logins for the rows of projects; their queries |
+//! | `property_columns` | properties that are columns of events, as the catalog has them |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
 //! | `node_registration`, `starts_file` | registration of a node, which detects copies of its data folder |
@@ -62,6 +63,7 @@ mod poll_timeout;
 mod preflight;
 mod project_access;
 mod project_queries;
+mod property_columns;
 #[cfg(test)]
 mod reference;
 mod restore_mark;

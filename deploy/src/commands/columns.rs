@@ -37,7 +37,13 @@ pub struct Add {
     #[arg(required = true, value_name = "KEY")]
     path: Vec<String>,
     /// Type of the column
-    #[arg(long = "type", value_name = "TYPE", value_enum, ignore_case = true, default_value_t = Type::String)]
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        value_enum,
+        ignore_case = true,
+        default_value_t = Type::String
+    )]
     kind: Type,
     /// Longest text that is kept, in bytes, of String and LowCardinality; 256 by default
     #[arg(long, value_name = "N", value_parser = count::<i32>)]

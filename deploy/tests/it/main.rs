@@ -51,6 +51,7 @@ mod panics;
 mod persons;
 mod plugin_sources;
 mod project_queries;
+mod property_columns;
 mod prose;
 mod read_only_commands;
 mod readme;
