@@ -4,7 +4,8 @@
 //! statement and the row that records the migration. Released migrations are never edited; a change
 //! is a new migration with the next number.
 //!
-//! No column has a DEFAULT: it would differ between replicas and between two tries of one insert.
+//! No column here has a DEFAULT: it would differ between replicas and between two tries of one
+//! insert. Property columns, which depend on their row alone, are added beside the migrations.
 
 use crate::dialect::Dialect;
 
