@@ -111,7 +111,7 @@ pub enum Command {
     /// List the users of ClickHouse, and change their passwords
     #[command(subcommand)]
     ClickhouseUsers(clickhouse_users::Command),
-    /// List the properties that are columns of events, add some, remove some
+    /// List the properties that are columns of events, add some, remove some, suggest some
     #[command(subcommand)]
     Columns(columns::Command),
     /// Print the keys and addresses of the first start, or the password of a user of ClickHouse

@@ -3,23 +3,29 @@
 use crate::server::{Server, ask, eventually, run};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::process::Output;
 use tempfile::TempDir;
 
 const ONE: &str = "/api/projects/1/property_columns/";
 
-/// Runs a command on a data folder and returns its output.
-fn told(dir: &Path, args: &[&str]) -> String {
+/// Runs `millrace columns` with words as arguments on a data folder.
+fn columns(dir: &Path, words: &str) -> Output {
     let place = ["--data-dir", dir.to_str().unwrap()];
-    let output = run(&[args, &place].concat());
-    assert!(output.status.success(), "{args:?}: {output:?}");
+    let words = std::iter::once("columns").chain(words.split(' '));
+    run(&words.chain(place).collect::<Vec<_>>())
+}
+
+/// Output of a command that succeeds.
+fn told(dir: &Path, words: &str) -> String {
+    let output = columns(dir, words);
+    assert!(output.status.success(), "{words}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Reason for which a command fails.
-fn refused(dir: &Path, args: &[&str]) -> String {
-    let place = ["--data-dir", dir.to_str().unwrap()];
-    let output = run(&[args, &place].concat());
-    assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
+fn refused(dir: &Path, words: &str) -> String {
+    let output = columns(dir, words);
+    assert_eq!(output.status.code(), Some(1), "{words}: {output:?}");
     String::from_utf8(output.stderr).unwrap()
 }
 
@@ -91,53 +97,14 @@ fn the_operator_names_columns_of_all_projects_by_commands() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
     server.wait_for_tables();
-    let none = told(dir.path(), &["columns", "list"]);
+    let none = told(dir.path(), "list");
     assert_eq!(none.trim_end(), "No property is a column of events.");
-    let added = [
-        "columns",
-        "add",
-        "$browser",
-        "--all-projects",
-        "--bytes-max",
-        "40",
-    ];
-    assert!(told(dir.path(), &added).contains("property_1"));
-    let added = [
-        "columns",
-        "add",
-        "cart",
-        "total",
-        "--type",
-        "float64",
-        "--project",
-        "1",
-    ];
-    assert!(told(dir.path(), &added).contains("property_2"));
-    for (args, words) in [
-        (
-            &["columns", "add", "$browser", "--project", "1"][..],
-            "already",
-        ),
-        (&["columns", "add", "a", "--project", "99"], "keys list"),
-        (
-            &[
-                "columns",
-                "add",
-                "a",
-                "--all-projects",
-                "--bytes-max",
-                "9999",
-            ],
-            "2048",
-        ),
-        (&["columns", "remove", "properties"], "columns list"),
-        (&["columns", "remove", "property_9"], "property column"),
-    ] {
-        let reason = refused(dir.path(), args);
-        assert!(reason.contains(words), "{args:?}: {reason}");
-    }
+    let added = told(dir.path(), "add $browser --all-projects --bytes-max 40");
+    assert!(added.contains("property_1"), "{added}");
+    let added = told(dir.path(), "add cart total --type float64 --project 1");
+    assert!(added.contains("property_2"), "{added}");
     wait_until_made(&server);
-    let list = told(dir.path(), &["columns", "list"]);
+    let list = told(dir.path(), "list");
     for words in ["'$browser'", "all", "String", "cart total", "Float64"] {
         assert!(list.contains(words), "{words}: {list}");
     }
@@ -148,8 +115,30 @@ fn the_operator_names_columns_of_all_projects_by_commands() {
     server.capture(&json!([{ "event": "e", "distinct_id": "a", "properties": properties }]));
     let sql = "SELECT property_1, property_2 FROM millrace.events";
     server.wait_for(sql, "Firefox\t2.5");
-    told(dir.path(), &["columns", "remove", "property_1"]);
+    let suggested = told(dir.path(), "suggest --project 1");
+    assert!(!suggested.contains("browser"), "{suggested}");
+    told(dir.path(), "remove property_1");
+    let suggested = told(dir.path(), "suggest --project 1");
+    assert!(suggested.contains("'$browser'"), "{suggested}");
     let left = "SELECT count() FROM system.columns WHERE database = 'millrace' \
                 AND table = 'events' AND name = 'property_1'";
     server.wait_for(left, "0");
+}
+
+#[test]
+fn commands_that_cannot_be_followed_say_what_to_do() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    server.wait_for_tables();
+    told(dir.path(), "add $browser --all-projects");
+    for (words, reason) in [
+        ("add $browser --project 1", "already"),
+        ("add a --project 99", "keys list"),
+        ("add a --all-projects --bytes-max 9999", "2048"),
+        ("remove properties", "columns list"),
+        ("remove property_9", "property column"),
+    ] {
+        let told = refused(dir.path(), words);
+        assert!(told.contains(reason), "{words}: {told}");
+    }
 }

@@ -9,7 +9,7 @@ use std::process::Output;
 use tempfile::TempDir;
 
 /// All commands but servers, with their arguments; `FOLDER` is the folder that they read.
-pub const COMMANDS: [&str; 39] = [
+pub const COMMANDS: [&str; 40] = [
     "migrate",
     "query SELECT",
     "config",
@@ -20,6 +20,7 @@ pub const COMMANDS: [&str; 39] = [
     "columns list",
     "columns add plan --all-projects",
     "columns remove property_1",
+    "columns suggest",
     "keys create --project Shop",
     "keys create --user owner@localhost",
     "keys create --project-id 1 --rotate",

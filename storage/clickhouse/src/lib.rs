@@ -93,7 +93,7 @@ pub use present_keys::PlacedKey;
 pub use project_query::{ProjectAnswer, ProjectLogin, ProjectStatement, QueryProgress};
 pub use project_users::{ProjectUsers, UserLimits};
 pub use project_views::{ProjectToken, ProjectViews};
-pub use property_columns::PastRows;
+pub use property_columns::{PastRows, QueriedProperty, SampledProperty};
 pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};

@@ -10,7 +10,7 @@ use millrace_rows::{PropertyColumn, PropertyType};
 
 /// Text of a time as in RFC 3339, of the years 1971 to 2298, to whose ends all offsets stay within
 /// what ClickHouse can keep.
-const TIME: &str = "^(197[1-9]|19[89][0-9]|2[01][0-9][0-9]|22[0-8][0-9]|229[0-8])\
+pub(super) const TIME: &str = "^(197[1-9]|19[89][0-9]|2[01][0-9][0-9]|22[0-8][0-9]|229[0-8])\
      -(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\
      ([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$";
 

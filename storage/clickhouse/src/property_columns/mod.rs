@@ -5,6 +5,7 @@
 //! | `definition` | a column in SQL, and its comment, by which it is known |
 //! | `stored` | the columns that ClickHouse has |
 //! | `past` | [`PastRows`]: values of parts from before a column |
+//! | `sample` | properties that may be worth a column |
 //!
 //! On shards a column is added to the tables of all shards first, and removed from them last: what
 //! is inserted over all of them names no column that one lacks. Views of projects name the columns
@@ -12,9 +13,11 @@
 
 mod definition;
 mod past;
+mod sample;
 mod stored;
 
 pub use past::PastRows;
+pub use sample::{QueriedProperty, SampledProperty};
 pub(crate) use stored::StoredColumn;
 
 use crate::settings::quoted_name;

@@ -31,5 +31,6 @@ mod purge;
 mod quorum;
 mod reads;
 mod rejected_events;
+mod sampled_properties;
 mod shards;
 mod stale_answers;

@@ -1,4 +1,7 @@
-//! `millrace columns`: lists the properties that are columns of `events`, adds some, removes some.
+//! `millrace columns`: lists the properties that are columns of `events`, adds some, removes some,
+//! and suggests some.
+
+mod suggest;
 
 use super::{quoted, table};
 use crate::config::Config;
@@ -27,6 +30,8 @@ pub enum Command {
         #[arg(value_name = "NAME")]
         name: String,
     },
+    /// Suggest properties that would pay as columns, by recent events and statements
+    Suggest(suggest::Suggest),
 }
 
 /// Column to add.
@@ -101,6 +106,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
         Command::List => list(catalog).await,
         Command::Add(arguments) => add(catalog, arguments).await,
         Command::Remove { name } => remove(catalog, name).await,
+        Command::Suggest(arguments) => suggest::run(config, catalog, arguments).await,
     })
 }
 
