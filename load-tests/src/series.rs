@@ -27,6 +27,7 @@ pub struct Recorder {
 #[derive(Clone, Debug)]
 struct Interval {
     acknowledged: u64,
+    acknowledged_events: u64,
     failed: u64,
     latency_us: Histogram<u32>,
 }
@@ -69,15 +70,13 @@ pub struct PointLatency {
     pub max_us: f64,
 }
 
-/// Times and batch size of a run, from which a series is made.
+/// Times of a run, from which a series is made.
 #[derive(Clone, Copy, Debug)]
 pub struct RunTiming {
     /// Time from the first due request to the beginning of the window.
     pub warm_up: Duration,
     /// Time from the first due request to the last response.
     pub elapsed: Duration,
-    /// Number of events in a request.
-    pub batch_events: u32,
 }
 
 impl Default for Recorder {
@@ -94,6 +93,7 @@ impl Interval {
     fn new() -> Self {
         Self {
             acknowledged: 0,
+            acknowledged_events: 0,
             failed: 0,
             latency_us: Histogram::new(SIGNIFICANT_DIGITS).expect("valid digits"),
         }
@@ -101,6 +101,7 @@ impl Interval {
 
     fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
+        self.acknowledged_events += other.acknowledged_events;
         self.failed += other.failed;
         // Auto-resizing histograms accept any value.
         let _ = self.latency_us.add(&other.latency_us);
@@ -108,11 +109,13 @@ impl Interval {
 }
 
 impl Recorder {
-    /// Counts an acknowledged request whose response came `at` after the first due request.
-    pub fn acknowledged(&mut self, at: Duration, latency: Duration) {
+    /// Counts an acknowledged request with so many events whose response came `at` after the first
+    /// due request.
+    pub fn acknowledged(&mut self, at: Duration, latency: Duration, events: u64) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         if let Some(interval) = self.interval(at) {
             interval.acknowledged += 1;
+            interval.acknowledged_events += events;
             let _ = interval.latency_us.record(micros);
         }
     }
@@ -177,7 +180,7 @@ impl Recorder {
                 at_seconds: start - timing.warm_up.as_secs_f64(),
                 seconds: (timing.elapsed.as_secs_f64() - start).clamp(0.0, interval),
                 acknowledged_requests: counted.acknowledged,
-                acknowledged_events: counted.acknowledged * u64::from(timing.batch_events),
+                acknowledged_events: counted.acknowledged_events,
                 failed_requests: counted.failed,
                 latency: PointLatency::of(&counted.latency_us),
             }
@@ -223,7 +226,6 @@ mod tests {
         RunTiming {
             warm_up: Duration::from_secs(2),
             elapsed: Duration::from_millis(elapsed_seconds * 1000 + 500),
-            batch_events: 10,
         }
     }
 
@@ -232,7 +234,7 @@ mod tests {
         let mut recorder = Recorder::default();
         for millis in [100, 900, 3100, 3200, 3300] {
             let at = Duration::from_millis(millis);
-            recorder.acknowledged(at, Duration::from_micros(millis));
+            recorder.acknowledged(at, Duration::from_micros(millis), 10);
         }
         recorder.failed(Duration::from_millis(1500));
         let series = recorder.series(timing(3));
@@ -276,7 +278,7 @@ mod tests {
                 for (second, well) in requests {
                     let at = Duration::from_secs(*second);
                     if *well {
-                        recorder.acknowledged(at, Duration::from_secs(*second));
+                        recorder.acknowledged(at, Duration::from_secs(*second), 3);
                         acknowledged += 1;
                     } else {
                         recorder.failed(at);
@@ -289,6 +291,7 @@ mod tests {
             prop_assert!(series.points.len() <= POINTS_MAX);
             let sum = |of: fn(&Point) -> u64| series.points.iter().map(of).sum::<u64>();
             prop_assert_eq!(sum(|p| p.acknowledged_requests), acknowledged);
+            prop_assert_eq!(sum(|p| p.acknowledged_events), 3 * acknowledged);
             prop_assert_eq!(sum(|p| p.failed_requests), failed);
             for point in series.points {
                 let Some(latency) = point.latency else { continue };

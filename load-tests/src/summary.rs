@@ -162,6 +162,19 @@ impl Percentiles {
     }
 }
 
+impl Counts {
+    /// Counts those of `due` requests as unsent that were neither acknowledged nor failed. Nothing
+    /// is due in a closed loop; a stopped run still sends the request that it waited for.
+    #[must_use]
+    pub fn with_due(self, due: u64) -> Self {
+        let sent = self.acknowledged_requests + self.failed_requests;
+        Self {
+            unsent_requests: due.saturating_sub(sent),
+            ..self
+        }
+    }
+}
+
 impl Load {
     /// Load of a process that used `cpu_seconds` in a window.
     #[must_use]

@@ -17,10 +17,14 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 pub struct WorkerStats {
     /// Acknowledged requests, warm-up included.
     pub acknowledged: AtomicU64,
+    /// Events of the acknowledged requests, warm-up included.
+    pub acknowledged_events: AtomicU64,
     /// Requests without acknowledgement, warm-up included.
     pub failed: AtomicU64,
     /// Acknowledged requests in the window.
     pub window_acknowledged: AtomicU64,
+    /// Events of the acknowledged requests in the window.
+    pub window_acknowledged_events: AtomicU64,
     /// Unacknowledged requests in the window.
     pub window_failed: AtomicU64,
     /// Bytes of the acknowledged requests in the window, heads included.
@@ -59,6 +63,8 @@ pub struct Totals {
 pub struct Acknowledged {
     /// True if the request counts for the figures.
     pub in_window: bool,
+    /// Number of events in the request.
+    pub events: u32,
     /// Time from the run's first due request to the complete response.
     pub at: Duration,
     /// Time from when the request was due to the complete response.
@@ -73,8 +79,10 @@ impl Default for WorkerStats {
     fn default() -> Self {
         Self {
             acknowledged: AtomicU64::new(0),
+            acknowledged_events: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             window_acknowledged: AtomicU64::new(0),
+            window_acknowledged_events: AtomicU64::new(0),
             window_failed: AtomicU64::new(0),
             window_wire_bytes: AtomicU64::new(0),
             recorded: Mutex::new(Recorded {
@@ -92,13 +100,20 @@ impl Default for WorkerStats {
 impl WorkerStats {
     /// Counts an acknowledged request.
     pub fn acknowledged(&self, request: &Acknowledged) {
+        let events = u64::from(request.events);
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
+        self.acknowledged_events
+            .fetch_add(events, Ordering::Relaxed);
         let mut recorded = lock(&self.recorded);
-        recorded.over_time.acknowledged(request.at, request.latency);
+        recorded
+            .over_time
+            .acknowledged(request.at, request.latency, events);
         if !request.in_window {
             return;
         }
         self.window_acknowledged.fetch_add(1, Ordering::Relaxed);
+        self.window_acknowledged_events
+            .fetch_add(events, Ordering::Relaxed);
         self.window_wire_bytes
             .fetch_add(request.wire_bytes as u64, Ordering::Relaxed);
         recorded.latency.saturating_record(nanos(request.latency));
@@ -212,6 +227,7 @@ mod tests {
     fn acknowledged(millis: u64, in_window: bool) -> Acknowledged {
         Acknowledged {
             in_window,
+            events: 20,
             at: Duration::from_secs(1),
             latency: Duration::from_millis(millis),
             send_lag: Duration::ZERO,
@@ -226,7 +242,9 @@ mod tests {
         stats.acknowledged(&acknowledged(5, true));
         stats.failed(false, Duration::ZERO, "status 503", "busy");
         assert_eq!(stats.acknowledged.load(Ordering::Relaxed), 2);
+        assert_eq!(stats.acknowledged_events.load(Ordering::Relaxed), 40);
         assert_eq!(stats.window_acknowledged.load(Ordering::Relaxed), 1);
+        assert_eq!(stats.window_acknowledged_events.load(Ordering::Relaxed), 20);
         assert_eq!(stats.window_wire_bytes.load(Ordering::Relaxed), 10);
         assert_eq!(stats.window_failed.load(Ordering::Relaxed), 0);
         assert_eq!(stats.latency().len(), 1);

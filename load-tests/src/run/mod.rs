@@ -85,7 +85,7 @@ pub fn run_observed(
     while !watch.is_over(&threads) {
         std::thread::sleep(watch.pause());
         watch.tick()?;
-        observe(&progress(plan, times, &all_stats));
+        observe(&progress(times, &all_stats));
     }
     for thread in threads {
         thread
@@ -110,13 +110,13 @@ fn start_threads(
     all_stats.iter().enumerate().map(start).collect()
 }
 
-fn progress(plan: &Plan, times: Times, all_stats: &[Arc<WorkerStats>]) -> Progress {
+fn progress(times: Times, all_stats: &[Arc<WorkerStats>]) -> Progress {
     let latency = Totals::of(all_stats).latency;
     let now = Instant::now();
     Progress {
         elapsed: now.saturating_duration_since(times.start),
         warming_up: now < times.window_start,
-        acknowledged_events: sum(all_stats, |t| &t.acknowledged) * u64::from(plan.batch_events),
+        acknowledged_events: sum(all_stats, |t| &t.acknowledged_events),
         failed_requests: sum(all_stats, |t| &t.failed),
         p50_us: latency.value_at_quantile(0.5) as f64 / 1000.0,
         p99_us: latency.value_at_quantile(0.99) as f64 / 1000.0,

@@ -102,25 +102,9 @@ impl Watch {
     pub(super) fn summary(&self, shared: &Shared, all_stats: &[Arc<WorkerStats>]) -> Summary {
         let plan = &shared.plan;
         let mut totals = Totals::of(all_stats);
-        let counts = |acknowledged: u64, failed: u64, due: u64| Counts {
-            acknowledged_requests: acknowledged,
-            acknowledged_events: acknowledged * u64::from(plan.batch_events),
-            failed_requests: failed,
-            // Nothing is due in a closed loop; a stopped run still sends the request that it waited
-            // for.
-            unsent_requests: due.saturating_sub(acknowledged + failed),
-        };
         let (due, window_due) = self.due(&shared.schedule);
-        let run = counts(
-            sum(all_stats, |t| &t.acknowledged),
-            sum(all_stats, |t| &t.failed),
-            due,
-        );
-        let window = counts(
-            sum(all_stats, |t| &t.window_acknowledged),
-            sum(all_stats, |t| &t.window_failed),
-            window_due,
-        );
+        let run = run_counts(all_stats, due);
+        let window = window_counts(all_stats, window_due);
         let waited = self.longest_wait(&shared.schedule, due - window.unsent_requests.min(due));
         totals.unsent(window.unsent_requests, waited);
         let window_seconds = self.window_seconds();
@@ -135,7 +119,6 @@ impl Watch {
         let timing = RunTiming {
             warm_up: plan.warm_up,
             elapsed: self.times.start.elapsed(),
-            batch_events: plan.batch_events,
         };
         Summary {
             run_id: format!("{:08x}", shared.run_id),
@@ -202,4 +185,26 @@ impl Watch {
             .map(|(begin, end)| load(begin, end, self.rss_bytes_max.1));
         (generator, server)
     }
+}
+
+/// Counts of the whole run, in which `due` requests were due.
+fn run_counts(all_stats: &[Arc<WorkerStats>], due: u64) -> Counts {
+    Counts {
+        acknowledged_requests: sum(all_stats, |t| &t.acknowledged),
+        acknowledged_events: sum(all_stats, |t| &t.acknowledged_events),
+        failed_requests: sum(all_stats, |t| &t.failed),
+        unsent_requests: 0,
+    }
+    .with_due(due)
+}
+
+/// Counts of the window, in which `due` requests were due.
+fn window_counts(all_stats: &[Arc<WorkerStats>], due: u64) -> Counts {
+    Counts {
+        acknowledged_requests: sum(all_stats, |t| &t.window_acknowledged),
+        acknowledged_events: sum(all_stats, |t| &t.window_acknowledged_events),
+        failed_requests: sum(all_stats, |t| &t.window_failed),
+        unsent_requests: 0,
+    }
+    .with_due(due)
 }

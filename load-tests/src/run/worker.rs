@@ -147,6 +147,7 @@ impl ConnectionLoop {
                 }
                 self.stats.acknowledged(&Acknowledged {
                     in_window,
+                    events: self.shared.plan.batch_events,
                     at,
                     latency: answered.saturating_duration_since(due),
                     send_lag: sent.saturating_duration_since(due),
