@@ -12,7 +12,8 @@
 //! - [`request`]: one connection's request, built once and patched in place.
 //! - [`schedule`]: times of the requests, in a closed or open loop.
 //! - [`peer`]: the server to connect to, plain or with [`tls`].
-//! - [`connection`]: one connection's socket, and [`response`]: the parser of its responses.
+//! - [`connection`]: one connection's socket, and [`response`]: the parser of its responses, with
+//!   [`chunked`] bodies.
 //! - [`worker_stats`]: statistics of each thread, and [`series`]: their course over time.
 //! - [`run`](mod@run): threads, warm-up, window; makes a [`Summary`].
 //! - [`ledger`]: acknowledged batches, on file.
@@ -34,6 +35,7 @@
 pub mod attack;
 pub mod baseline;
 pub mod child;
+pub mod chunked;
 pub mod clickhouse;
 pub mod command_line;
 pub mod compare;

@@ -216,20 +216,21 @@ impl Outcome {
             }
         };
         let reusable = answer.reusable;
-        // A 200 may list rejected events, which `verify` would not find among the accepted ones.
+        // A success may list rejected events, which `verify` would not find among the accepted ones.
         let is_whole = if has_rejected {
             contains(answer.body, b"\"rejected_count\":1,")
         } else {
             !contains(answer.body, b"\"rejected")
         };
-        if answer.status == 200 && is_whole {
+        let is_success = (200..300).contains(&answer.status);
+        if is_success && is_whole {
             return Self::Acknowledged { reusable };
         }
         let refused = answer.status == 503;
-        let reason = match answer.status {
-            200 => "status 200 with other rejected events than expected".to_owned(),
-            status => format!("status {status}"),
-        };
+        let mut reason = format!("status {}", answer.status);
+        if is_success {
+            reason.push_str(" with other rejected events than expected");
+        }
         let shown = answer.body.len().min(DETAIL_BYTES_MAX);
         let body = answer.body.get(..shown).unwrap_or_default();
         Self::Failed {

@@ -21,5 +21,6 @@ mod proxy;
 mod recording;
 mod scripted;
 mod server;
+mod servers_of_others;
 mod suite;
 mod tls;
