@@ -2,6 +2,7 @@
 
 use super::*;
 use clap::CommandFactory;
+use millrace_load::Mode;
 
 #[test]
 fn the_command_line_is_consistent() {

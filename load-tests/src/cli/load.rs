@@ -1,0 +1,55 @@
+//! Rate and length of a load.
+
+use clap::Args;
+use humantime::Duration;
+use millrace_load::{Mode, Plan};
+
+/// Rate and length of a load.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub struct LoadArgs {
+    /// Open loop: events due per second, whatever the server does. Without it: closed loop.
+    #[arg(long, value_name = "EVENTS/S")]
+    pub rate: Option<f64>,
+    /// Connections, opened before the run and kept.
+    #[arg(short, long, value_name = "N", default_value_t = 16)]
+    pub connections: u16,
+    /// Length of the measured window, such as 500ms, 30s or 2m.
+    #[arg(short, long, value_name = "TIME", default_value = "10s")]
+    pub duration: Duration,
+    /// Length of the warm-up before the window, which is not measured.
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    pub warm_up: Duration,
+    /// Send exactly this many requests instead, all measured.
+    #[arg(long, value_name = "N", conflicts_with_all = ["duration", "warm_up"])]
+    pub requests: Option<u64>,
+    /// Longest wait for a response; after it the request has failed.
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub timeout: Duration,
+    /// Threads that share the connections.
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub threads: usize,
+    /// CPUs to pin the threads to, in turn.
+    #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
+    pub pin: Vec<usize>,
+}
+
+impl LoadArgs {
+    /// Plan with the rate and the length of the options.
+    pub fn apply(&self, mut plan: Plan) -> Plan {
+        plan.mode = match self.rate {
+            Some(events_per_second) => Mode::Open { events_per_second },
+            None => Mode::Closed,
+        };
+        plan.connections = self.connections;
+        plan.threads = self.threads;
+        plan.pin.clone_from(&self.pin);
+        plan.warm_up = self.warm_up.into();
+        plan.duration = self.duration.into();
+        plan.timeout = self.timeout.into();
+        match self.requests {
+            Some(requests) => plan.with_requests(requests),
+            None => plan,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Outputs of a run.
+
+use clap::Args;
+use millrace_load::Plan;
+use std::path::PathBuf;
+
+/// Outputs of a run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub struct OutputArgs {
+    /// Write the results to this file as JSON, for `compare` and other programs.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a page with plots of the results over time: one file that loads nothing.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Append acknowledged batches to this file, for `verify`.
+    #[arg(long, value_name = "FILE")]
+    pub ledger: Option<PathBuf>,
+    /// Process id of the server: report its CPU time and memory, too.
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Option<u32>,
+    /// Do not show the progress line.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl OutputArgs {
+    /// Gives a plan what its run has to record.
+    pub fn apply(&self, plan: &mut Plan) {
+        plan.ledger.clone_from(&self.ledger);
+        plan.server_pid = self.server_pid;
+    }
+}
