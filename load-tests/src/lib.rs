@@ -7,7 +7,7 @@
 //!
 //! - [`plan`]: content, target and rate of a run.
 //! - [`keys`]: the projects that it sends to.
-//! - [`event_shape`]: size and shape of one event.
+//! - [`mix`]: sizes of requests, and [`event_shape`]: size and shape of one event.
 //! - [`event_id`]: identity of an event; its uuid encodes run, connection, batch and index.
 //! - [`request`]: one connection's request, built once and patched in place.
 //! - [`schedule`]: times of the requests, in a closed or open loop.
@@ -50,6 +50,7 @@ pub mod keys;
 pub mod ledger;
 pub mod max_rate;
 pub mod metrics;
+pub mod mix;
 pub mod namespace;
 pub mod organization;
 pub mod peer;

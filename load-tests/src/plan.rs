@@ -2,8 +2,9 @@
 
 use crate::digits::grouped;
 use crate::event_id::BATCH_EVENTS_MAX;
-use crate::event_shape::EventShape;
+use crate::event_shape::{self, EventShape};
 use crate::keys::Keys;
+use crate::mix::RequestSize;
 use crate::target::Target;
 use crate::tls::Trust;
 use anyhow::{Result, ensure};
@@ -73,6 +74,10 @@ pub struct Plan {
     pub batch_events: u32,
     /// Size of one event's JSON in bytes.
     pub event_bytes: usize,
+    /// Sizes that the requests take in turn by their weights, in place of `batch_events`; empty if
+    /// all have the same.
+    #[serde(default)]
+    pub mix: Vec<RequestSize>,
     /// Similarity of the events.
     #[serde(default = "EventShape::of_old_files")]
     pub event_shape: EventShape,
@@ -104,9 +109,9 @@ pub struct Plan {
 
 impl Plan {
     /// Size of the default event in bytes, with 25 properties.
-    pub const EVENT_BYTES_DEFAULT: usize = 998;
+    pub const EVENT_BYTES_DEFAULT: usize = event_shape::EVENT_BYTES_DEFAULT;
     /// Size of the `small` event in bytes, with one property.
-    pub const EVENT_BYTES_SMALL: usize = 136;
+    pub const EVENT_BYTES_SMALL: usize = event_shape::EVENT_BYTES_SMALL;
 
     /// Default plan: a closed loop of 16 connections that sends 250 default events per request, for
     /// 10 seconds after 2 of warm-up.
@@ -122,6 +127,7 @@ impl Plan {
             pin: Vec::new(),
             batch_events: 250,
             event_bytes: Self::EVENT_BYTES_DEFAULT,
+            mix: Vec::new(),
             event_shape: EventShape::Visits,
             compression: Compression::None,
             compression_level: 1,
@@ -146,6 +152,40 @@ impl Plan {
         self
     }
 
+    /// Sizes of the requests; one if they are not mixed.
+    #[must_use]
+    pub fn sizes(&self) -> Vec<RequestSize> {
+        if !self.mix.is_empty() {
+            return self.mix.clone();
+        }
+        vec![RequestSize {
+            events: self.batch_events,
+            event_bytes: None,
+            weight: 1,
+        }]
+    }
+
+    /// Mean number of events in a request.
+    #[must_use]
+    pub fn mean_events(&self) -> f64 {
+        let (mut events, mut weights) = (0.0, 0.0);
+        for size in self.sizes() {
+            events += f64::from(size.events) * f64::from(size.weight);
+            weights += f64::from(size.weight);
+        }
+        events / weights
+    }
+
+    /// Sizes of the requests in words, such as `250 × 998 B a request`.
+    #[must_use]
+    pub fn sizes_text(&self) -> String {
+        if self.mix.is_empty() {
+            return format!("{} × {} B a request", self.batch_events, self.event_bytes);
+        }
+        let sizes: Vec<_> = self.mix.iter().map(RequestSize::to_string).collect();
+        format!("requests of {}", sizes.join(", "))
+    }
+
     /// Checks that the plan can run.
     ///
     /// # Errors
@@ -153,22 +193,7 @@ impl Plan {
     pub fn check(&self) -> Result<Target> {
         ensure!(self.connections > 0, "--connections must be at least 1");
         ensure!(self.threads > 0, "--threads must be at least 1");
-        ensure!(
-            (1..BATCH_EVENTS_MAX).contains(&self.batch_events),
-            "--batch-events must be 1 to {BATCH_EVENTS_MAX}"
-        );
-        ensure!(
-            (0.0..=1.0).contains(&self.historical_share),
-            "--historical-share must be 0 to 1"
-        );
-        ensure!(
-            (0.0..=1.0).contains(&self.rejected_share),
-            "--rejected-share must be 0 to 1"
-        );
-        ensure!(
-            self.rejected_share == 0.0 || self.batch_events > 1,
-            "--rejected-share needs --batch-events of at least 2: one stays good"
-        );
+        self.check_sizes()?;
         ensure!(
             !self.duration.is_zero(),
             "--duration must be longer than nothing"
@@ -181,6 +206,33 @@ impl Plan {
             );
         }
         Target::parse(&self.url)
+    }
+
+    fn check_sizes(&self) -> Result<()> {
+        let sizes = self.sizes();
+        let are_encodable = |size: &RequestSize| (1..BATCH_EVENTS_MAX).contains(&size.events);
+        ensure!(
+            sizes.iter().all(are_encodable),
+            "--batch-events must be 1 to {BATCH_EVENTS_MAX}"
+        );
+        ensure!(
+            (0.0..=1.0).contains(&self.historical_share),
+            "--historical-share must be 0 to 1"
+        );
+        ensure!(
+            (0.0..=1.0).contains(&self.rejected_share),
+            "--rejected-share must be 0 to 1"
+        );
+        ensure!(
+            self.rejected_share == 0.0 || sizes.iter().all(|size| size.events > 1),
+            "--rejected-share needs --batch-events of at least 2: one stays good"
+        );
+        ensure!(
+            self.ledger.is_none() || self.mix.is_empty(),
+            "--ledger needs requests of one size: `verify` could not tell whether a batch whose \
+             response was lost is stored whole"
+        );
+        Ok(())
     }
 }
 
@@ -197,7 +249,7 @@ mod tests {
     fn a_plan_that_cannot_run_says_why() {
         let good = Plan::new("http://h", "key");
         type Break = fn(&mut Plan);
-        let cases: [(&str, Break); 8] = [
+        let cases: [(&str, Break); 10] = [
             ("--connections", |plan| plan.connections = 0),
             ("--threads", |plan| plan.threads = 0),
             ("--batch-events", |plan| plan.batch_events = 0),
@@ -206,6 +258,14 @@ mod tests {
             ("--batch-events", |plan| {
                 plan.rejected_share = 0.5;
                 plan.batch_events = 1;
+            }),
+            ("--batch-events", |plan| {
+                plan.rejected_share = 0.5;
+                plan.mix = vec![RequestSize::parse("1").unwrap()];
+            }),
+            ("--ledger", |plan| {
+                plan.mix = vec![RequestSize::parse("1").unwrap()];
+                plan.ledger = Some(PathBuf::from("ledger"));
             }),
             ("--rate", |plan| {
                 plan.mode = Mode::Open {

@@ -57,13 +57,12 @@ impl Summary {
         let plan = &self.plan;
         write!(
             f,
-            "run {}: {}, {}, {}, {} x {} B a request",
+            "run {}: {}, {}, {}, {}",
             self.run_id,
             plan.mode,
             counted(plan.connections.into(), "connection"),
             counted(plan.threads as u64, "thread"),
-            plan.batch_events,
-            plan.event_bytes
+            plan.sizes_text()
         )?;
         if plan.event_shape != EventShape::Visits {
             write!(f, ", {:?}", plan.event_shape)?;

@@ -55,9 +55,7 @@ impl Schedule {
     pub fn new(plan: &Plan, stop: Stop) -> Self {
         let interval_ns = match plan.mode {
             Mode::Closed => None,
-            Mode::Open { events_per_second } => {
-                Some(1e9 * f64::from(plan.batch_events) / events_per_second)
-            }
+            Mode::Open { events_per_second } => Some(1e9 * plan.mean_events() / events_per_second),
         };
         Self {
             times: OnceLock::new(),

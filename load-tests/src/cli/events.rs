@@ -1,7 +1,8 @@
 //! Size and shape of the events.
 
 use clap::Args;
-use millrace_load::event_shape::EventShape;
+use millrace_load::event_shape::{EventShape, parse_event_bytes};
+use millrace_load::mix::RequestSize;
 use millrace_load::{Compression, Plan};
 
 /// Size and shape of the events.
@@ -12,8 +13,18 @@ pub struct EventArgs {
     #[arg(short, long, value_name = "N", default_value_t = 250)]
     pub batch_events: u32,
     /// Bytes of one event, or `default` (998, 25 properties) or `small` (136, one property).
-    #[arg(short, long, value_name = "BYTES", default_value = "default", value_parser = event_bytes)]
+    #[arg(short, long, value_name = "BYTES", default_value = "default", value_parser = parse_event_bytes)]
     pub event_bytes: usize,
+    /// Sizes that requests take in turn by their weights, such as 1=70,20=25,1000xsmall=5: 70 of a
+    /// hundred have one event. `EVENTS[xBYTES][=WEIGHT]`; without BYTES an event has --event-bytes.
+    #[arg(
+        long,
+        value_name = "SIZE,…",
+        value_delimiter = ',',
+        conflicts_with = "batch_events"
+    )]
+    #[arg(value_parser = RequestSize::parse)]
+    pub mix: Vec<RequestSize>,
     /// Similarity of the events, which decides the cost of compression.
     #[arg(long, value_name = "SHAPE", value_enum, default_value_t = EventShape::Visits)]
     pub event_shape: EventShape,
@@ -39,26 +50,13 @@ impl EventArgs {
     pub fn apply(&self, plan: &mut Plan) {
         plan.batch_events = self.batch_events;
         plan.event_bytes = self.event_bytes;
+        plan.mix.clone_from(&self.mix);
         plan.event_shape = self.event_shape;
         plan.compression = self.compression;
         plan.compression_level = self.compression_level;
         plan.historical_share = self.historical_share;
         plan.rejected_share = self.rejected_share;
         plan.run_id = self.run_id;
-    }
-}
-
-fn event_bytes(text: &str) -> Result<usize, String> {
-    match text {
-        "default" => Ok(Plan::EVENT_BYTES_DEFAULT),
-        "small" => Ok(Plan::EVENT_BYTES_SMALL),
-        _ => match text.parse() {
-            Ok(bytes) if bytes >= millrace_load::event_shape::EVENT_BYTES_MIN => Ok(bytes),
-            _ => Err(format!(
-                "`default`, `small` or a number from {}",
-                millrace_load::event_shape::EVENT_BYTES_MIN
-            )),
-        },
     }
 }
 

@@ -143,11 +143,11 @@ impl ConnectionLoop {
         let reusable = match outcome {
             Outcome::Acknowledged { reusable } => {
                 if let Some(ledger) = &self.shared.ledger {
-                    ledger.acknowledged(self.number, batch, self.shared.plan.batch_events)?;
+                    ledger.acknowledged(self.number, batch, self.request.events())?;
                 }
                 self.stats.acknowledged(&Acknowledged {
                     in_window,
-                    events: self.shared.plan.batch_events,
+                    events: self.request.events(),
                     at,
                     latency: answered.saturating_duration_since(due),
                     send_lag: sent.saturating_duration_since(due),

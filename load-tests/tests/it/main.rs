@@ -13,6 +13,7 @@
 
 mod binary;
 mod loops;
+mod mixes;
 mod outages;
 mod pages;
 mod power;
