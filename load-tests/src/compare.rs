@@ -162,6 +162,7 @@ pub fn differences(before: &Summary, after: &Summary) -> Vec<String> {
             a.connections.to_string(),
             b.connections.to_string(),
         ),
+        ("form", format!("{:?}", a.api), format!("{:?}", b.api)),
         ("size", a.sizes_text(), b.sizes_text()),
         (
             "event shape",

@@ -6,7 +6,7 @@
 //! Modules, in the order in which a run passes through them:
 //!
 //! - [`plan`]: content, target and rate of a run.
-//! - [`keys`]: the projects that it sends to.
+//! - [`keys`]: the projects that it sends to, and [`api`]: the form in which it does.
 //! - [`mix`]: sizes of requests, and [`event_shape`]: size and shape of one event.
 //! - [`event_id`]: identity of an event; its uuid encodes run, connection, batch and index.
 //! - [`request`]: one connection's request, built once and patched in place.
@@ -32,6 +32,7 @@
 //!   thread.
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod attack;
 pub mod baseline;
 pub mod child;

@@ -1,5 +1,6 @@
 //! Plan of a run: content, target and rate.
 
+use crate::api::{Api, Header};
 use crate::digits::grouped;
 use crate::event_id::BATCH_EVENTS_MAX;
 use crate::event_shape::{self, EventShape};
@@ -56,6 +57,12 @@ pub enum Compression {
 pub struct Plan {
     /// URL to send to, `http[s]://host:port[/path]`; without a path `/batch/`.
     pub url: String,
+    /// Form of the bodies.
+    #[serde(default)]
+    pub api: Api,
+    /// Further headers, which may be secrets: no file has them.
+    #[serde(skip)]
+    pub headers: Vec<Header>,
     /// Trusted certificates of an `https://` URL.
     #[serde(default)]
     pub trust: Trust,
@@ -119,6 +126,8 @@ impl Plan {
     pub fn new(url: &str, key: &str) -> Self {
         Self {
             url: url.to_owned(),
+            api: Api::Batch,
+            headers: Vec::new(),
             trust: Trust::default(),
             keys: Keys::new(vec![key.to_owned()]),
             mode: Mode::Closed,
@@ -228,6 +237,14 @@ impl Plan {
             "--rejected-share needs --batch-events of at least 2: one stays good"
         );
         ensure!(
+            self.api != Api::Event || sizes.iter().all(|size| size.events == 1),
+            "--api event needs --batch-events 1: it has one event a request"
+        );
+        ensure!(
+            self.api == Api::Batch || self.historical_share == 0.0,
+            "--historical-share needs --api batch, which alone can mark migrations"
+        );
+        ensure!(
             self.ledger.is_none() || self.mix.is_empty(),
             "--ledger needs requests of one size: `verify` could not tell whether a batch whose \
              response was lost is stored whole"
@@ -249,7 +266,7 @@ mod tests {
     fn a_plan_that_cannot_run_says_why() {
         let good = Plan::new("http://h", "key");
         type Break = fn(&mut Plan);
-        let cases: [(&str, Break); 10] = [
+        let cases: [(&str, Break); 12] = [
             ("--connections", |plan| plan.connections = 0),
             ("--threads", |plan| plan.threads = 0),
             ("--batch-events", |plan| plan.batch_events = 0),
@@ -262,6 +279,11 @@ mod tests {
             ("--batch-events", |plan| {
                 plan.rejected_share = 0.5;
                 plan.mix = vec![RequestSize::parse("1").unwrap()];
+            }),
+            ("--api event", |plan| plan.api = Api::Event),
+            ("--api batch", |plan| {
+                plan.api = Api::List;
+                plan.historical_share = 0.5;
             }),
             ("--ledger", |plan| {
                 plan.mix = vec![RequestSize::parse("1").unwrap()];

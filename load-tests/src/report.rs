@@ -1,5 +1,6 @@
 //! Text of a summary.
 
+use crate::api::Api;
 use crate::digits::{counted, grouped};
 use crate::event_shape::EventShape;
 use crate::plan::{Compression, Mode};
@@ -64,6 +65,9 @@ impl Summary {
             counted(plan.threads as u64, "thread"),
             plan.sizes_text()
         )?;
+        if plan.api != Api::Batch {
+            write!(f, ", {:?}", plan.api)?;
+        }
         if plan.event_shape != EventShape::Visits {
             write!(f, ", {:?}", plan.event_shape)?;
         }

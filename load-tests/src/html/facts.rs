@@ -105,6 +105,7 @@ pub fn plan(plan: &Plan) -> Vec<Fact> {
         fact("Mode", plan.mode.to_string()),
         fact("Length", length),
         fact("Connections", plan.connections.to_string()),
+        fact("Form", format!("{:?}", plan.api)),
         fact("Size", plan.sizes_text()),
         fact("Shape of events", format!("{:?}", plan.event_shape)),
         fact("Compression", compression),

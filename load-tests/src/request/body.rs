@@ -1,5 +1,6 @@
 //! Request body with the positions of the fields that change.
 
+use crate::api::Api;
 use crate::event_id::{BATCH_TEXT, EventId, batch_text};
 use crate::event_shape::{self, EventText};
 use crate::keys::Keys;
@@ -111,7 +112,11 @@ pub(super) fn build_body(plan: &Plan, size: RequestSize, run: u32, connection: u
         offsets: PatchOffsets::default(),
         keys: &plan.keys,
     };
-    builder.push_envelope();
+    match plan.api {
+        Api::Batch => builder.push_envelope(),
+        Api::List => builder.text.push('['),
+        Api::Event => {}
+    }
     let batch = event_shape::Batch {
         shape: plan.event_shape,
         connection,
@@ -127,9 +132,14 @@ pub(super) fn build_body(plan: &Plan, size: RequestSize, run: u32, connection: u
         if index > 0 {
             builder.text.push(',');
         }
-        builder.push_event(&batch.event(index, &id.to_uuid().to_string()));
+        let event = batch.event(index, &id.to_uuid().to_string());
+        builder.push_event(&event, plan.api != Api::Batch);
     }
-    builder.text.push_str("]}");
+    builder.text.push_str(match plan.api {
+        Api::Batch => "]}",
+        Api::List => "]",
+        Api::Event => "",
+    });
     Body {
         bytes: builder.text.into_bytes(),
         offsets: builder.offsets,
@@ -164,8 +174,16 @@ impl Builder<'_> {
         self.offsets.keys_at.push(at..self.text.len());
     }
 
-    fn push_event(&mut self, event: &EventText) {
-        let at = self.text.len();
+    /// Appends an event, with its own key if it is to have one.
+    fn push_event(&mut self, event: &EventText, has_key: bool) {
+        if has_key {
+            self.text.push('{');
+            self.push_key();
+            self.text.push(',');
+        }
+        // The event's own brace is left out behind a key.
+        let left_out = usize::from(has_key);
+        let at = self.text.len() - left_out;
         if self.offsets.distinct_id_at.is_none() {
             let [good, _] = DISTINCT_ID_TEXT;
             let mut names = event.json.as_bytes().windows(good.len());
@@ -174,6 +192,7 @@ impl Builder<'_> {
         }
         self.offsets.uuids_at.push(at + event.uuid_at);
         self.offsets.timestamp_after_uuid = event.timestamp_at - event.uuid_at;
-        self.text.push_str(&event.json);
+        self.text
+            .push_str(event.json.get(left_out..).unwrap_or_default());
     }
 }

@@ -141,6 +141,7 @@ fn is_rejected(number: u32, share: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{Api, Header};
     use crate::event_id::EventId;
     use crate::mix::RequestSize;
     use crate::plan::Compression;
@@ -177,17 +178,21 @@ mod tests {
         let list = value["batch"].as_array().unwrap();
         assert_eq!(list.len() as u32, events);
         for (index, event) in (0..).zip(list) {
-            let uuid = event["uuid"].as_str().unwrap().parse().unwrap();
-            let expected = EventId {
-                run: 0xabcd,
-                connection: 7,
-                batch,
-                index,
-            };
-            assert_eq!(EventId::from_uuid(uuid), Some(expected));
-            let timestamp = event["timestamp"].as_str().unwrap();
-            assert!(timestamp.starts_with("2026-11-20T23:21:00"), "{timestamp}");
+            check_event(event, batch, index);
         }
+    }
+
+    fn check_event(event: &Value, batch: u32, index: u32) {
+        let uuid = event["uuid"].as_str().unwrap().parse().unwrap();
+        let expected = EventId {
+            run: 0xabcd,
+            connection: 7,
+            batch,
+            index,
+        };
+        assert_eq!(EventId::from_uuid(uuid), Some(expected));
+        let timestamp = event["timestamp"].as_str().unwrap();
+        assert!(timestamp.starts_with("2026-11-20T23:21:00"), "{timestamp}");
     }
 
     #[test]
@@ -201,6 +206,53 @@ mod tests {
                 assert_eq!(request.prepare(AT).unwrap(), batch);
                 check_batch(body(request.wire()), batch, events);
             }
+        }
+    }
+
+    #[test]
+    fn events_of_a_list_and_single_ones_have_a_key_each() {
+        for (api, events) in [(Api::List, 3), (Api::List, 1), (Api::Event, 1)] {
+            let mut plan = Plan::new("http://h", "");
+            plan.keys = Keys::new(["a", "longer"].map(str::to_owned).to_vec());
+            plan.connections = 1;
+            plan.api = api;
+            plan.batch_events = events;
+            let mut request = request(&plan);
+            for (batch, key) in (0..).zip(["longer", "a", "longer"]) {
+                request.prepare(AT).unwrap();
+                let value: Value = serde_json::from_slice(body(request.wire())).unwrap();
+                let list = match value {
+                    Value::Array(list) if api == Api::List => list,
+                    event => vec![event],
+                };
+                assert_eq!(list.len(), events as usize);
+                for (index, event) in (0..).zip(&list) {
+                    check_event(event, batch, index);
+                    assert_eq!(event["api_key"], key);
+                    assert_eq!(event["properties"].as_object().unwrap().len(), 25);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn own_headers_replace_the_type_and_follow_the_host() {
+        let mut plan = Plan::new("http://h", "key");
+        for (headers, expected) in [
+            (
+                &[][..],
+                "Host: h:80\r\nContent-Type: application/json\r\nContent-Length",
+            ),
+            (
+                &["A: b", "Content-Type: text/csv"],
+                "Host: h:80\r\na: b\r\ncontent-type: text/csv\r\nContent-Length",
+            ),
+        ] {
+            let headers = headers.iter().map(|header| Header::parse(header).unwrap());
+            plan.headers = headers.collect();
+            let request = request(&plan);
+            let text = String::from_utf8_lossy(request.wire());
+            assert!(text.starts_with(&format!("POST /batch/ HTTP/1.1\r\n{expected}")));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::body::{Body, Fields, PatchOffsets};
 use super::encoder::Encoder;
+use crate::api::Header;
 use crate::plan::Plan;
 use crate::target::Target;
 use anyhow::Result;
@@ -31,7 +32,7 @@ impl Template {
             events: body.events,
             body: body.bytes,
             offsets: body.offsets,
-            head: head(target, &encoder),
+            head: head(plan, target, &encoder),
             encoder,
             compressed: Vec::new(),
             wire: Vec::new(),
@@ -84,11 +85,17 @@ impl Template {
 }
 
 /// Head of a request up to the number of its body's bytes.
-fn head(target: &Target, encoder: &Encoder) -> String {
+fn head(plan: &Plan, target: &Target, encoder: &Encoder) -> String {
     let mut head = format!(
-        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n",
+        "POST {} HTTP/1.1\r\nHost: {}\r\n",
         target.path, target.authority
     );
+    if !plan.headers.iter().any(Header::is_content_type) {
+        head.push_str("Content-Type: application/json\r\n");
+    }
+    for header in &plan.headers {
+        let _ = write!(head, "{}: {}\r\n", header.name(), header.value());
+    }
     if let Some(coding) = encoder.coding() {
         let _ = write!(head, "Content-Encoding: {coding}\r\n");
     }

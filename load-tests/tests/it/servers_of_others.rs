@@ -1,7 +1,8 @@
 //! Runs against servers that answer otherwise than ours.
 
-use crate::scripted::scripted;
-use millrace_load::{Plan, run};
+use crate::scripted::{OK, scripted};
+use millrace_load::api::{Api, Header};
+use millrace_load::{Compression, Plan, run};
 
 #[test]
 fn every_success_acknowledges_a_request_chunked_or_empty() {
@@ -28,4 +29,37 @@ fn every_success_acknowledges_a_request_chunked_or_empty() {
     ] {
         assert_eq!(summary.failures.get(reason), Some(&1), "{summary}");
     }
+}
+
+#[test]
+fn path_form_and_headers_are_those_of_the_other_server() {
+    let (url, thread) = scripted(vec![OK, OK]);
+    let mut plan = Plan::new(&format!("{url}/capture/?v=2"), "phc_other").with_requests(2);
+    plan.connections = 1;
+    plan.api = Api::List;
+    plan.batch_events = 2;
+    plan.compression = Compression::Gzip;
+    plan.headers = vec![Header::parse("Authorization: Bearer secret").unwrap()];
+    let summary = run(&plan).unwrap();
+    assert_eq!(summary.run.acknowledged_events, 4, "{summary}");
+    for request in thread.join().unwrap() {
+        let end = request.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+        let head = std::str::from_utf8(&request[..end]).unwrap();
+        assert!(
+            head.starts_with("POST /capture/?v=2 HTTP/1.1\r\n"),
+            "{head}"
+        );
+        assert!(
+            head.contains("\r\nauthorization: Bearer secret\r\n"),
+            "{head}"
+        );
+        let mut json = vec![0; 10_000];
+        let mut inflate = libdeflater::Decompressor::new();
+        let length = inflate.gzip_decompress(&request[end..], &mut json).unwrap();
+        let events: serde_json::Value = serde_json::from_slice(&json[..length]).unwrap();
+        assert_eq!(events.as_array().unwrap().len(), 2);
+        assert_eq!(events[1]["api_key"], "phc_other");
+    }
+    let json = serde_json::to_string(&summary).unwrap();
+    assert!(!json.contains("secret"), "{json}");
 }
