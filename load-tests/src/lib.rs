@@ -7,7 +7,8 @@
 //!
 //! - [`plan`]: content, target and rate of a run.
 //! - [`keys`]: the projects that it sends to, and [`api`]: the form in which it does.
-//! - [`mix`]: sizes of requests, and [`event_shape`]: size and shape of one event.
+//! - [`mix`]: sizes of requests, [`event_shape`]: size and shape of one event, and [`own_body`]:
+//!   bodies of users.
 //! - [`event_id`]: identity of an event; its uuid encodes run, connection, batch and index.
 //! - [`request`]: one connection's request, built once and patched in place.
 //! - [`schedule`]: times of the requests, in a closed or open loop.
@@ -54,6 +55,7 @@ pub mod metrics;
 pub mod mix;
 pub mod namespace;
 pub mod organization;
+pub mod own_body;
 pub mod peer;
 pub mod plan;
 pub mod process;

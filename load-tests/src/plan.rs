@@ -6,6 +6,7 @@ use crate::event_id::BATCH_EVENTS_MAX;
 use crate::event_shape::{self, EventShape};
 use crate::keys::Keys;
 use crate::mix::RequestSize;
+use crate::own_body::OwnBody;
 use crate::target::Target;
 use crate::tls::Trust;
 use anyhow::{Result, ensure};
@@ -85,6 +86,9 @@ pub struct Plan {
     /// all have the same.
     #[serde(default)]
     pub mix: Vec<RequestSize>,
+    /// Bodies of the user's, sent in turn in place of events of our making.
+    #[serde(default)]
+    pub bodies: Vec<OwnBody>,
     /// Similarity of the events.
     #[serde(default = "EventShape::of_old_files")]
     pub event_shape: EventShape,
@@ -137,6 +141,7 @@ impl Plan {
             batch_events: 250,
             event_bytes: Self::EVENT_BYTES_DEFAULT,
             mix: Vec::new(),
+            bodies: Vec::new(),
             event_shape: EventShape::Visits,
             compression: Compression::None,
             compression_level: 1,
@@ -161,9 +166,17 @@ impl Plan {
         self
     }
 
-    /// Sizes of the requests; one if they are not mixed.
+    /// Sizes of the requests, or of the user's bodies; one if they are not mixed.
     #[must_use]
     pub fn sizes(&self) -> Vec<RequestSize> {
+        let size = |body: &OwnBody| RequestSize {
+            events: body.events,
+            event_bytes: None,
+            weight: 1,
+        };
+        if !self.bodies.is_empty() {
+            return self.bodies.iter().map(size).collect();
+        }
         if !self.mix.is_empty() {
             return self.mix.clone();
         }
@@ -188,6 +201,10 @@ impl Plan {
     /// Sizes of the requests in words, such as `250 × 998 B a request`.
     #[must_use]
     pub fn sizes_text(&self) -> String {
+        if !self.bodies.is_empty() {
+            let paths = self.bodies.iter().map(|body| body.path.to_string_lossy());
+            return format!("the body of {}", paths.collect::<Vec<_>>().join(", "));
+        }
         if self.mix.is_empty() {
             return format!("{} × {} B a request", self.batch_events, self.event_bytes);
         }
@@ -203,11 +220,11 @@ impl Plan {
         ensure!(self.connections > 0, "--connections must be at least 1");
         ensure!(self.threads > 0, "--threads must be at least 1");
         self.check_sizes()?;
+        self.check_bodies()?;
         ensure!(
             !self.duration.is_zero(),
             "--duration must be longer than nothing"
         );
-        self.keys.check()?;
         if let Mode::Open { events_per_second } = self.mode {
             ensure!(
                 events_per_second.is_finite() && events_per_second > 0.0,
@@ -215,6 +232,29 @@ impl Plan {
             );
         }
         Target::parse(&self.url)
+    }
+
+    /// Checks the user's bodies and the keys, which such bodies may lack.
+    fn check_bodies(&self) -> Result<()> {
+        if self.bodies.is_empty() {
+            return self.keys.check();
+        }
+        ensure!(
+            self.historical_share == 0.0 && self.rejected_share == 0.0,
+            "--historical-share and --rejected-share cannot change the bodies of --body-file"
+        );
+        ensure!(
+            self.ledger.is_none(),
+            "--ledger needs events of our making: the uuids of --body-file may be others"
+        );
+        if self.bodies.iter().any(OwnBody::has_key) {
+            self.keys.check()?;
+            ensure!(
+                self.keys.have_one_length(),
+                "{{{{key}}}} in a --body-file needs project keys of one length"
+            );
+        }
+        Ok(())
     }
 
     fn check_sizes(&self) -> Result<()> {
@@ -237,7 +277,9 @@ impl Plan {
             "--rejected-share needs --batch-events of at least 2: one stays good"
         );
         ensure!(
-            self.api != Api::Event || sizes.iter().all(|size| size.events == 1),
+            self.api != Api::Event
+                || !self.bodies.is_empty()
+                || sizes.iter().all(|size| size.events == 1),
             "--api event needs --batch-events 1: it has one event a request"
         );
         ensure!(

@@ -1,9 +1,12 @@
 //! Size and shape of the events.
 
+use anyhow::Result;
 use clap::Args;
 use millrace_load::event_shape::{EventShape, parse_event_bytes};
 use millrace_load::mix::RequestSize;
+use millrace_load::own_body::OwnBody;
 use millrace_load::{Compression, Plan};
+use std::path::PathBuf;
 
 /// Size and shape of the events.
 #[derive(Debug, Args)]
@@ -25,6 +28,10 @@ pub struct EventArgs {
     )]
     #[arg(value_parser = RequestSize::parse)]
     pub mix: Vec<RequestSize>,
+    /// File whose content is sent as the body, with {{uuid}}, {{time}} and {{key}} filled in before
+    /// each sending. Several files are taken in turn.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["batch_events", "event_bytes", "mix"])]
+    pub body_file: Vec<PathBuf>,
     /// Similarity of the events, which decides the cost of compression.
     #[arg(long, value_name = "SHAPE", value_enum, default_value_t = EventShape::Visits)]
     pub event_shape: EventShape,
@@ -46,6 +53,14 @@ pub struct EventArgs {
 }
 
 impl EventArgs {
+    /// Bodies of the files in place of events of our making.
+    pub fn bodies(&self) -> Result<Vec<OwnBody>> {
+        self.body_file
+            .iter()
+            .map(|file| OwnBody::read(file))
+            .collect()
+    }
+
     /// Gives a plan the events of the options.
     pub fn apply(&self, plan: &mut Plan) {
         plan.batch_events = self.batch_events;

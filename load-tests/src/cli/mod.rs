@@ -19,6 +19,7 @@ use load::LoadArgs;
 use millrace_load::Plan;
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::credentials::Credentials;
+use millrace_load::own_body::OwnBody;
 pub use output::OutputArgs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -216,7 +217,10 @@ pub struct DrainServerArgs {
 impl RunArgs {
     /// Plan that the options describe.
     pub fn plan(&self) -> Result<Plan> {
-        let mut plan = self.target.plan()?;
+        let bodies = self.events.bodies()?;
+        let needs_key = bodies.is_empty() || bodies.iter().any(OwnBody::has_key);
+        let mut plan = self.target.plan(needs_key)?;
+        plan.bodies = bodies;
         self.events.apply(&mut plan);
         self.output.apply(&mut plan);
         Ok(self.load.apply(plan))

@@ -44,7 +44,7 @@ pub struct TargetArgs {
 
 impl TargetArgs {
     /// Plan with the target and keys of the options, or those of the credentials.
-    pub fn plan(&self) -> Result<Plan> {
+    pub fn plan(&self, needs_key: bool) -> Result<Plan> {
         let credentials = self.credentials.as_deref().map(Credentials::read);
         let credentials = credentials.transpose()?;
         let url = self
@@ -60,7 +60,7 @@ impl TargetArgs {
             keys.extend(credentials.as_ref().map(|c| c.project_api_key.clone()));
         }
         ensure!(
-            !keys.is_empty(),
+            !needs_key || !keys.is_empty(),
             "--key, --keys-file or --credentials is missing"
         );
         let mut plan = Plan::new(&self.api.url(url, self.path.as_deref())?, "");
@@ -88,7 +88,7 @@ mod tests {
 
     fn typed(words: &[&str]) -> Result<Plan> {
         let words = ["load", "--url", "http://h"].iter().chain(words);
-        Typed::parse_from(words).target.plan()
+        Typed::parse_from(words).target.plan(true)
     }
 
     #[test]

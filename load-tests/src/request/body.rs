@@ -43,15 +43,18 @@ pub(super) struct Fields<'a> {
 /// Positions of the changing fields in the body.
 #[derive(Default)]
 pub(super) struct PatchOffsets {
-    /// Keys, each with its closing quote and the spaces after it.
-    keys_at: Vec<Range<usize>>,
+    /// Keys, each with its closing quote and the spaces after it; in bodies of users, where all keys
+    /// have one length, the key alone.
+    pub(super) keys_at: Vec<Range<usize>>,
     historical_at: Option<usize>,
     sent_at: Option<usize>,
     /// Position in the first event.
     distinct_id_at: Option<usize>,
-    uuids_at: Vec<usize>,
-    /// Distance of an event's timestamp from its uuid.
-    timestamp_after_uuid: usize,
+    pub(super) uuids_at: Vec<usize>,
+    /// Distance of an event's timestamp from its uuid; `None` in bodies of users.
+    timestamp_after_uuid: Option<usize>,
+    /// Other times, in bodies of users.
+    pub(super) times_at: Vec<usize>,
 }
 
 impl PatchOffsets {
@@ -72,7 +75,12 @@ impl PatchOffsets {
         let timestamp: [u8; SECONDS_TEXT_BYTES] = seconds_text(fields.happened);
         for uuid_at in &self.uuids_at {
             put(body, uuid_at + BATCH_TEXT.start, &batch);
-            put(body, uuid_at + self.timestamp_after_uuid, &timestamp);
+            if let Some(distance) = self.timestamp_after_uuid {
+                put(body, uuid_at + distance, &timestamp);
+            }
+        }
+        for at in &self.times_at {
+            put(body, *at, &timestamp);
         }
         let [good, bad] = DISTINCT_ID_TEXT;
         if let Some(at) = self.distinct_id_at {
@@ -191,7 +199,7 @@ impl Builder<'_> {
             self.offsets.distinct_id_at = found.map(|found| at + found);
         }
         self.offsets.uuids_at.push(at + event.uuid_at);
-        self.offsets.timestamp_after_uuid = event.timestamp_at - event.uuid_at;
+        self.offsets.timestamp_after_uuid = Some(event.timestamp_at - event.uuid_at);
         self.text
             .push_str(event.json.get(left_out..).unwrap_or_default());
     }

@@ -5,14 +5,17 @@
 //! of the mix. Before each sending only fields of fixed width change. In every event these are the
 //! batch's digits in the uuid (nine bytes) and the timestamp (nineteen), next to each other and so
 //! on one cache line. In the envelope they are `sent_at`, `historical_migration` and, with several
-//! projects, the key: the longest key sets the width, and shorter ones are followed by spaces.
+//! projects, the key: the longest key sets the width, and shorter ones are followed by spaces. In
+//! bodies that a user wrote, placeholders change in the same way.
 
 mod body;
 mod encoder;
+mod own;
 mod template;
 
 use crate::keys::Keys;
-use crate::mix::Turns;
+use crate::mix::{RequestSize, Turns};
+use crate::own_body::OwnBody;
 use crate::plan::Plan;
 use crate::target::Target;
 use anyhow::Result;
@@ -29,7 +32,7 @@ const HISTORICAL_AGE_MIN_SECONDS: i64 = 45 * 86_400;
 
 /// Requests of a connection, one at a time.
 pub struct Request {
-    /// A request of each size.
+    /// A request of each size, or with each body of the user's.
     templates: Vec<Template>,
     turns: Turns,
     /// Index of the prepared template.
@@ -50,10 +53,18 @@ impl Request {
     /// The compressor does not accept the level.
     pub fn new(plan: &Plan, target: &Target, run: u32, connection: u16) -> Result<Self> {
         let sizes = plan.sizes();
-        let template = |size| Template::new(plan, target, build_body(plan, size, run, connection));
+        let bodies: Vec<_> = if plan.bodies.is_empty() {
+            let build = |size: &RequestSize| build_body(plan, *size, run, connection);
+            sizes.iter().map(build).collect()
+        } else {
+            let fill = |body: &OwnBody| own::fill(body, &plan.keys, run, connection);
+            plan.bodies.iter().map(fill).collect()
+        };
+        let templates = bodies.into_iter();
+        let templates = templates.map(|body| Template::new(plan, target, body));
         Ok(Self {
             turns: Turns::new(sizes.iter().map(|size| size.weight)),
-            templates: sizes.into_iter().map(template).collect::<Result<_>>()?,
+            templates: templates.collect::<Result<_>>()?,
             chosen: 0,
             keys: plan.keys.clone(),
             connections: plan.connections,
@@ -143,7 +154,6 @@ mod tests {
     use super::*;
     use crate::api::{Api, Header};
     use crate::event_id::EventId;
-    use crate::mix::RequestSize;
     use crate::plan::Compression;
     use serde_json::Value;
     use std::collections::BTreeMap;
@@ -230,6 +240,41 @@ mod tests {
                     check_event(event, batch, index);
                     assert_eq!(event["api_key"], key);
                     assert_eq!(event["properties"].as_object().unwrap().len(), 25);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn placeholders_of_own_bodies_are_filled_before_each_sending() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("body.json");
+        let event = "{\"uuid\":\"{{uuid}}\",\"timestamp\":\"{{time}}\"}";
+        let text = format!(
+            "{{\"api_key\":\"{{{{key}}}}\",\"batch\":[{event},{event}],\
+             \"sent_at\":\"{{{{time}}}}\"}}"
+        );
+        std::fs::write(&path, text).unwrap();
+        let mut plan = Plan::new("http://h", "");
+        plan.keys = Keys::new(["key", "kex"].map(str::to_owned).to_vec());
+        plan.connections = 1;
+        plan.bodies = vec![OwnBody::read(&path).unwrap()];
+        for compression in [Compression::None, Compression::Gzip] {
+            plan.compression = compression;
+            let mut request = request(&plan);
+            for (batch, key) in (0..).zip(["kex", "key", "kex"]) {
+                assert_eq!(request.prepare(AT).unwrap(), batch);
+                assert_eq!(request.events(), 2);
+                let mut json = body(request.wire()).to_vec();
+                if compression == Compression::Gzip {
+                    json = gunzip(&json);
+                }
+                let value: Value = serde_json::from_slice(&json).unwrap();
+                assert_eq!(value["api_key"], key);
+                assert_eq!(value["sent_at"], "2026-11-20T23:21:00.000Z");
+                let events = value["batch"].as_array().unwrap();
+                for (index, event) in (0..).zip(events) {
+                    check_event(event, batch, index);
                 }
             }
         }

@@ -2,7 +2,9 @@
 
 use crate::scripted::{OK, scripted};
 use millrace_load::api::{Api, Header};
+use millrace_load::own_body::OwnBody;
 use millrace_load::{Compression, Plan, run};
+use std::collections::BTreeSet;
 
 #[test]
 fn every_success_acknowledges_a_request_chunked_or_empty() {
@@ -62,4 +64,33 @@ fn path_form_and_headers_are_those_of_the_other_server() {
     }
     let json = serde_json::to_string(&summary).unwrap();
     assert!(!json.contains("secret"), "{json}");
+}
+
+#[test]
+fn bodies_of_users_are_sent_in_turn_with_new_uuids() {
+    let (url, thread) = scripted(vec![OK; 40]);
+    let dir = tempfile::tempdir().unwrap();
+    let bodies = ["one", "two"].map(|name| {
+        let path = dir.path().join(name);
+        let text = format!("{{\"event\":\"{name}\",\"uuid\":\"{{{{uuid}}}}\"}}");
+        std::fs::write(&path, text).unwrap();
+        OwnBody::read(&path).unwrap()
+    });
+    let mut plan = Plan::new(&url, "key").with_requests(40);
+    plan.connections = 1;
+    plan.bodies = bodies.to_vec();
+    let summary = run(&plan).unwrap();
+    assert_eq!(summary.run.acknowledged_events, 40, "{summary}");
+    assert!(summary.to_string().contains("the body of "), "{summary}");
+    let (mut names, mut uuids) = (Vec::new(), BTreeSet::new());
+    for request in thread.join().unwrap() {
+        let text = String::from_utf8(request).unwrap();
+        let (_, body) = text.split_once("\r\n\r\n").unwrap();
+        let event: serde_json::Value = serde_json::from_str(body).unwrap();
+        names.push(event["event"].as_str().unwrap().to_owned());
+        uuids.insert(event["uuid"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(uuids.len(), 40);
+    let ones = names.iter().filter(|name| *name == "one").count();
+    assert!((15..=25).contains(&ones), "{names:?}");
 }
