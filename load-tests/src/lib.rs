@@ -11,7 +11,8 @@
 //!   bodies of users.
 //! - [`event_id`]: identity of an event; its uuid encodes run, connection, batch and index.
 //! - [`request`]: one connection's request, built once and patched in place.
-//! - [`schedule`]: times of the requests, in a closed or open loop.
+//! - [`schedule`]: times of the requests, in a closed or open loop ([`mode`]), whose rate may change
+//!   in [`stages`].
 //! - [`peer`]: the server to connect to, plain or with [`tls`].
 //! - [`connection`]: one connection's socket, and [`response`]: the parser of its responses, with
 //!   [`chunked`] bodies.
@@ -53,6 +54,7 @@ pub mod ledger;
 pub mod max_rate;
 pub mod metrics;
 pub mod mix;
+pub mod mode;
 pub mod namespace;
 pub mod organization;
 pub mod own_body;
@@ -68,6 +70,7 @@ pub mod run;
 pub mod runtime;
 pub mod schedule;
 pub mod series;
+pub mod stages;
 pub mod stop;
 pub mod suite;
 pub mod summary;

@@ -1,45 +1,20 @@
 //! Plan of a run: content, target and rate.
 
 use crate::api::{Api, Header};
-use crate::digits::grouped;
 use crate::event_id::BATCH_EVENTS_MAX;
 use crate::event_shape::{self, EventShape};
 use crate::keys::Keys;
 use crate::mix::RequestSize;
 use crate::own_body::OwnBody;
+use crate::stages::Stage;
 use crate::target::Target;
 use crate::tls::Trust;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Order of requests in time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Each connection sends its next request after the last response. This finds the capacity; its
-    /// latencies flatter a slow server, as nothing is sent while it is slow.
-    Closed,
-    /// Requests are due at fixed times, whatever the server does. Latency counts from the time a
-    /// request was due (no coordinated omission).
-    Open {
-        /// Events due per second, over all connections.
-        events_per_second: f64,
-    },
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("closed loop"),
-            Self::Open { events_per_second } => {
-                write!(f, "open loop at {} events/s", grouped(*events_per_second))
-            }
-        }
-    }
-}
+pub use crate::mode::Mode;
 
 /// Encoding of request bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -166,6 +141,14 @@ impl Plan {
         self
     }
 
+    /// Changes the plan to an open loop of these stages, which are its window.
+    #[must_use]
+    pub fn with_stages(mut self, stages: Vec<Stage>) -> Self {
+        self.duration = stages.iter().map(|stage| stage.duration).sum();
+        self.mode = Mode::Stages(stages);
+        self
+    }
+
     /// Sizes of the requests, or of the user's bodies; one if they are not mixed.
     #[must_use]
     pub fn sizes(&self) -> Vec<RequestSize> {
@@ -225,12 +208,7 @@ impl Plan {
             !self.duration.is_zero(),
             "--duration must be longer than nothing"
         );
-        if let Mode::Open { events_per_second } = self.mode {
-            ensure!(
-                events_per_second.is_finite() && events_per_second > 0.0,
-                "--rate must be above 0"
-            );
-        }
+        self.mode.check()?;
         Target::parse(&self.url)
     }
 

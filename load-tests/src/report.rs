@@ -3,7 +3,7 @@
 use crate::api::Api;
 use crate::digits::{counted, grouped};
 use crate::event_shape::EventShape;
-use crate::plan::{Compression, Mode};
+use crate::plan::Compression;
 use crate::summary::{Load, Percentiles, Summary};
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl fmt::Display for Summary {
         }
         writeln!(f)?;
         write_percentiles(f, "latency", &self.latency)?;
-        if matches!(self.plan.mode, Mode::Open { .. }) {
+        if self.plan.mode.is_open() {
             write_percentiles(f, "send lag", &self.send_lag)?;
         }
         writeln!(f)?;

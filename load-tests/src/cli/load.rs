@@ -2,6 +2,7 @@
 
 use clap::Args;
 use humantime::Duration;
+use millrace_load::stages::Stage;
 use millrace_load::{Mode, Plan};
 
 /// Rate and length of a load.
@@ -11,6 +12,11 @@ pub struct LoadArgs {
     /// Open loop: events due per second, whatever the server does. Without it: closed loop.
     #[arg(long, value_name = "EVENTS/S")]
     pub rate: Option<f64>,
+    /// Open loop whose rate changes: `TIME:RATE` or `TIME:FROM..TO` in events/s, one after another,
+    /// such as 30s:1000,2m:1000..20000,30s:20000. The warm-up has the first rate.
+    #[arg(long, value_name = "STAGE,…", value_delimiter = ',', value_parser = Stage::parse)]
+    #[arg(conflicts_with_all = ["rate", "duration", "requests"])]
+    pub stage: Vec<Stage>,
     /// Connections, opened before the run and kept.
     #[arg(short, long, value_name = "N", default_value_t = 16)]
     pub connections: u16,
@@ -49,6 +55,7 @@ impl LoadArgs {
         plan.timeout = self.timeout.into();
         match self.requests {
             Some(requests) => plan.with_requests(requests),
+            None if !self.stage.is_empty() => plan.with_stages(self.stage.clone()),
             None => plan,
         }
     }

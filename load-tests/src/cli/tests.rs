@@ -26,6 +26,23 @@ fn run_is_the_default_command() {
 }
 
 #[test]
+fn stages_are_the_window_of_an_open_loop() {
+    let target = ["millrace-load", "--url", "http://h", "--key", "k"];
+    let plan = |words: &[&str]| {
+        let typed = Cli::try_parse_from(target.iter().chain(words));
+        typed.map(|cli| cli.run.plan().unwrap())
+    };
+    let stages = plan(&["--stage", "30s:1000,1m:1000..5000", "--stage", "10s:5000"]).unwrap();
+    assert_eq!(stages.duration, std::time::Duration::from_secs(100));
+    assert!(matches!(stages.mode, Mode::Stages(stages) if stages.len() == 3));
+    for other in [["--rate", "5"], ["--duration", "5s"], ["--requests", "5"]] {
+        let words = [&["--stage", "30s:1000"][..], &other].concat();
+        assert!(plan(&words).is_err(), "{other:?}");
+    }
+    assert!(plan(&["--stage", "1000"]).is_err());
+}
+
+#[test]
 fn a_missing_option_is_named() {
     let plan = Cli::parse_from(["millrace-load"]).run.plan();
     assert!(plan.unwrap_err().to_string().contains("--url"));

@@ -122,7 +122,7 @@ impl ConnectionLoop {
     async fn send(&mut self, batch: u32, due: Instant, times: Times) -> Result<()> {
         let Some(connection) = self.connected().await else {
             let now = Instant::now();
-            let in_window = in_window(self.shared.plan.mode, times, due, now);
+            let in_window = in_window(&self.shared.plan, times, due, now);
             let at = now.saturating_duration_since(times.start);
             let peer = self.shared.peer.authority();
             self.stats.failed(in_window, at, "cannot connect", peer);
@@ -138,7 +138,7 @@ impl ConnectionLoop {
             |exchange| Outcome::of(exchange, has_rejected),
         );
         let answered = Instant::now();
-        let in_window = in_window(self.shared.plan.mode, times, due, answered);
+        let in_window = in_window(&self.shared.plan, times, due, answered);
         let at = answered.saturating_duration_since(times.start);
         let reusable = match outcome {
             Outcome::Acknowledged { reusable } => {

@@ -23,5 +23,6 @@ mod recording;
 mod scripted;
 mod server;
 mod servers_of_others;
+mod stages;
 mod suite;
 mod tls;
