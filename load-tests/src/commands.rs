@@ -43,6 +43,9 @@ fn write(summary: &mut Summary, output: &OutputArgs) -> Result<()> {
     if let Some(file) = &output.json {
         summary.write(file)?;
     }
+    if let Some(file) = &output.hdr_log {
+        summary.write_hdr_log(file)?;
+    }
     if let Some(file) = &output.html {
         html::write(file, &html::run_page(summary)?)?;
     }

@@ -16,7 +16,8 @@
 //! - [`peer`]: the server to connect to, plain or with [`tls`].
 //! - [`connection`]: one connection's socket, and [`response`]: the parser of its responses, with
 //!   [`chunked`] bodies.
-//! - [`worker_stats`]: statistics of each thread, and [`series`]: their course over time.
+//! - [`worker_stats`]: statistics of each thread, [`series`]: their course over time, and [`hdr`]:
+//!   their histograms as a log.
 //! - [`run`](mod@run): threads, warm-up, window; makes a [`Summary`].
 //! - [`ledger`]: acknowledged batches, on file.
 //! - [`verify`](mod@verify): comparison of a ledger with ClickHouse, through [`clickhouse`].
@@ -48,6 +49,7 @@ pub mod credentials;
 pub mod digits;
 pub mod event_id;
 pub mod event_shape;
+pub mod hdr;
 pub mod html;
 pub mod keys;
 pub mod ledger;

@@ -15,6 +15,8 @@ use std::time::Duration;
 pub const POINTS_MAX: usize = 1024;
 /// Significant digits of latencies. A plot shows no more than two: 1.2 ms and 1.3 ms differ.
 const SIGNIFICANT_DIGITS: u8 = 2;
+/// Lowest latency in nanoseconds that differs from none; lower ones would only take memory.
+const LATENCY_NANOS_MIN: u64 = 1000;
 
 /// Counts of a thread, second by second.
 #[derive(Clone, Debug)]
@@ -29,7 +31,7 @@ struct Interval {
     acknowledged: u64,
     acknowledged_events: u64,
     failed: u64,
-    latency_us: Histogram<u32>,
+    latency_ns: Histogram<u32>,
 }
 
 /// Points in order of time, without gaps.
@@ -89,13 +91,16 @@ impl Default for Recorder {
 }
 
 impl Interval {
-    #[allow(clippy::expect_used, reason = "a constant within the library's limits")]
+    #[allow(clippy::expect_used, reason = "constants within the library's limits")]
     fn new() -> Self {
+        let (low, digits) = (LATENCY_NANOS_MIN, SIGNIFICANT_DIGITS);
+        let mut latency_ns = Histogram::new_with_bounds(low, 2 * low, digits).expect("bounds");
+        latency_ns.auto(true);
         Self {
             acknowledged: 0,
             acknowledged_events: 0,
             failed: 0,
-            latency_us: Histogram::new(SIGNIFICANT_DIGITS).expect("valid digits"),
+            latency_ns,
         }
     }
 
@@ -104,7 +109,7 @@ impl Interval {
         self.acknowledged_events += other.acknowledged_events;
         self.failed += other.failed;
         // Auto-resizing histograms accept any value.
-        let _ = self.latency_us.add(&other.latency_us);
+        let _ = self.latency_ns.add(&other.latency_ns);
     }
 }
 
@@ -112,11 +117,11 @@ impl Recorder {
     /// Counts an acknowledged request with so many events whose response came `at` after the first
     /// due request.
     pub fn acknowledged(&mut self, at: Duration, latency: Duration, events: u64) {
-        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if let Some(interval) = self.interval(at) {
             interval.acknowledged += 1;
             interval.acknowledged_events += events;
-            let _ = interval.latency_us.record(micros);
+            let _ = interval.latency_ns.record(nanos);
         }
     }
 
@@ -182,7 +187,7 @@ impl Recorder {
                 acknowledged_requests: counted.acknowledged,
                 acknowledged_events: counted.acknowledged_events,
                 failed_requests: counted.failed,
-                latency: PointLatency::of(&counted.latency_us),
+                latency: PointLatency::of(&counted.latency_ns),
             }
         };
         Series {
@@ -190,17 +195,55 @@ impl Recorder {
             points: self.intervals.iter().enumerate().map(point).collect(),
         }
     }
+
+    /// Latencies in nanoseconds of each interval, with its beginning and its length.
+    pub fn latencies(
+        &self,
+        timing: RunTiming,
+    ) -> impl Iterator<Item = ((Duration, Duration), &Histogram<u32>)> {
+        let interval = Duration::from_secs(self.interval_seconds);
+        let seconds = self.interval_seconds;
+        let starts = (0..).map(move |index: u64| Duration::from_secs(index * seconds));
+        starts.zip(&self.intervals).map(move |(start, counted)| {
+            let length = timing.elapsed.saturating_sub(start).min(interval);
+            ((start, length), &counted.latency_ns)
+        })
+    }
+
+    /// Counts of a run from its series and the latencies of its points.
+    #[must_use]
+    pub fn restored(series: &Series, latencies: &[Histogram<u64>]) -> Self {
+        let interval = |(point, latency): (&Point, &Histogram<u64>)| {
+            let mut interval = Interval {
+                acknowledged: point.acknowledged_requests,
+                acknowledged_events: point.acknowledged_events,
+                failed: point.failed_requests,
+                ..Interval::new()
+            };
+            for value in latency.iter_recorded() {
+                let count = u32::try_from(value.count_at_value()).unwrap_or(u32::MAX);
+                let _ = interval
+                    .latency_ns
+                    .record_n(value.value_iterated_to(), count);
+            }
+            interval
+        };
+        Self {
+            interval_seconds: series.interval_seconds.max(1),
+            intervals: series.points.iter().zip(latencies).map(interval).collect(),
+        }
+    }
 }
 
 impl PointLatency {
-    fn of(latency_us: &Histogram<u32>) -> Option<Self> {
-        let at = |quantile| latency_us.value_at_quantile(quantile) as f64;
-        (!latency_us.is_empty()).then(|| Self {
+    fn of(latency_ns: &Histogram<u32>) -> Option<Self> {
+        let at = |quantile| latency_ns.value_at_quantile(quantile) as f64 / 1000.0;
+        (!latency_ns.is_empty()).then(|| Self {
             p50_us: at(0.5),
             p90_us: at(0.9),
             p99_us: at(0.99),
             p999_us: at(0.999),
-            max_us: latency_us.max() as f64,
+            max_us: latency_ns.max() as f64 / 1000.0,
         })
     }
 }
@@ -220,6 +263,7 @@ impl Point {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hdr::codec;
     use proptest::prelude::*;
 
     fn timing(elapsed_seconds: u64) -> RunTiming {
@@ -261,6 +305,27 @@ mod tests {
         assert_eq!(series.points[1].latency, None);
         let slowest = series.points[0].latency.unwrap().max_us;
         assert!((slowest - 900.0).abs() <= 9.0, "{slowest}");
+    }
+
+    #[test]
+    fn a_recorder_is_restored_from_its_series_and_latencies() {
+        let mut recorder = Recorder::default();
+        for (second, micros) in [(0, 150), (0, 900), (2, 70_000), (2, 3)] {
+            let latency = Duration::from_micros(micros);
+            recorder.acknowledged(Duration::from_secs(second), latency, 10);
+        }
+        recorder.failed(Duration::from_secs(1));
+        let timing = timing(2);
+        let series = recorder.series(timing);
+        let intervals: Vec<_> = recorder.latencies(timing).collect();
+        let lengths: Vec<_> = intervals.iter().map(|((_, length), _)| *length).collect();
+        assert_eq!(lengths, [1000, 1000, 500].map(Duration::from_millis));
+        let latencies: Vec<_> = intervals
+            .iter()
+            .map(|(_, latency)| codec::decode(&codec::encode(latency).unwrap()).unwrap())
+            .collect();
+        let restored = Recorder::restored(&series, &latencies);
+        assert_eq!(restored.series(timing), series);
     }
 
     proptest! {

@@ -14,6 +14,9 @@ pub struct OutputArgs {
     /// Write a page with plots of the results over time: one file that loads nothing.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write latencies second by second as an HdrHistogram log, for HdrHistogram's tools.
+    #[arg(long, value_name = "FILE")]
+    pub hdr_log: Option<PathBuf>,
     /// Append acknowledged batches to this file, for `verify`.
     #[arg(long, value_name = "FILE")]
     pub ledger: Option<PathBuf>,

@@ -93,7 +93,7 @@ pub fn run_observed(
             .map_err(|_| anyhow!("a generator thread panicked"))??;
     }
     watch.close()?;
-    Ok(watch.summary(&shared, &all_stats))
+    watch.summary(&shared, &all_stats)
 }
 
 fn start_threads(

@@ -2,13 +2,14 @@
 //! the summary.
 
 use super::shared::{Shared, TICK, sum};
+use crate::hdr::{self, HdrLog, LogLine};
 use crate::plan::Plan;
 use crate::process::Usage;
 use crate::resources::{Reading, Readings};
 use crate::schedule::{Schedule, Times};
-use crate::series::RunTiming;
+use crate::series::{Recorder, RunTiming};
 use crate::summary::{Counts, Load, Percentiles, Quantile, Summary};
-use crate::wall_clock::now_text;
+use crate::wall_clock::{now_text, since_epoch};
 use crate::worker_stats::{Totals, WorkerStats, over_time};
 use anyhow::Result;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Watch {
     server_pid: Option<u32>,
     times: Times,
+    /// Time since 1970 when the first request was due.
+    started: Duration,
     started_at: String,
     begin: Option<Sample>,
     end: Option<Sample>,
@@ -49,6 +52,7 @@ impl Watch {
         Self {
             server_pid: plan.server_pid,
             times,
+            started: since_epoch(),
             started_at: now_text(),
             begin: None,
             end: None,
@@ -99,7 +103,11 @@ impl Watch {
         Ok(())
     }
 
-    pub(super) fn summary(&self, shared: &Shared, all_stats: &[Arc<WorkerStats>]) -> Summary {
+    pub(super) fn summary(
+        &self,
+        shared: &Shared,
+        all_stats: &[Arc<WorkerStats>],
+    ) -> Result<Summary> {
         let plan = &shared.plan;
         let mut totals = Totals::of(all_stats);
         let (due, window_due) = self.due(&shared.schedule);
@@ -120,7 +128,9 @@ impl Watch {
             warm_up: plan.warm_up,
             elapsed: self.times.start.elapsed(),
         };
-        Summary {
+        let over_time = over_time(all_stats);
+        let hdr_log = self.hdr_log(&totals, &over_time, timing)?;
+        Ok(Summary {
             run_id: format!("{:08x}", shared.run_id),
             started_at: self.started_at.clone(),
             command: String::new(),
@@ -139,9 +149,31 @@ impl Watch {
             first_failure: totals.first_failure,
             generator,
             server,
-            series: over_time(all_stats).series(timing),
+            series: over_time.series(timing),
             resources: self.readings.points(plan.warm_up),
+            hdr_log: hdr_log.to_string(),
+        })
+    }
+
+    fn hdr_log(&self, totals: &Totals, over_time: &Recorder, timing: RunTiming) -> Result<HdrLog> {
+        let seconds = over_time.latencies(timing);
+        let seconds = seconds.map(|(times, latency)| LogLine::new(None, times, latency));
+        let mut lines = seconds.collect::<Result<Vec<_>>>()?;
+        let window = (
+            timing.warm_up,
+            Duration::from_secs_f64(self.window_seconds()),
+        );
+        for (tag, histogram) in [
+            (hdr::LATENCY, &totals.latency),
+            (hdr::SEND_LAG, &totals.send_lag),
+            (hdr::REFUSAL, &totals.refusal),
+        ] {
+            lines.push(LogLine::new(Some(tag), window, histogram)?);
         }
+        Ok(HdrLog {
+            started: self.started,
+            lines,
+        })
     }
 
     /// Requests due until the end: of the run, and of the window.
