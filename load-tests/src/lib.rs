@@ -21,7 +21,7 @@
 //! - [`run`](mod@run): threads, warm-up, window; makes a [`Summary`].
 //! - [`ledger`]: acknowledged batches, on file.
 //! - [`verify`](mod@verify): comparison of a ledger with ClickHouse, through [`clickhouse`].
-//! - [`max_rate`], [`compare`], [`report`], [`html`]: uses of summaries.
+//! - [`max_rate`], [`compare`], [`mod@join`], [`report`], [`html`]: uses of summaries.
 //! - [`command_line`]: the command line of a run, for its report.
 //! - [`proxy`]: injects faults between a server and its ClickHouse.
 //! - [`baseline`]: servers that do as little as possible, to compare with.
@@ -51,6 +51,7 @@ pub mod event_id;
 pub mod event_shape;
 pub mod hdr;
 pub mod html;
+pub mod join;
 pub mod keys;
 pub mod ledger;
 pub mod max_rate;

@@ -50,6 +50,29 @@ impl Mode {
         }
     }
 
+    /// Mode of two runs at the same time, whose rates are added; `None` if they are not of one kind.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Closed, Self::Closed) => Some(Self::Closed),
+            (
+                Self::Open {
+                    events_per_second: one,
+                },
+                Self::Open {
+                    events_per_second: other,
+                },
+            ) => Some(Self::Open {
+                events_per_second: one + other,
+            }),
+            (Self::Stages(ones), Self::Stages(others)) if ones.len() == others.len() => {
+                let sums = ones.iter().zip(others).map(|(one, other)| one.plus(other));
+                sums.collect::<Option<_>>().map(Self::Stages)
+            }
+            _ => None,
+        }
+    }
+
     /// Checks that the loop can run.
     ///
     /// # Errors
@@ -116,6 +139,28 @@ mod tests {
             mode.to_string(),
             "open loop of 100 to 300 events/s for 10s, 300 to 0 events/s for 10s"
         );
+    }
+
+    #[test]
+    fn rates_of_two_runs_of_one_kind_are_added() {
+        let open = |events_per_second| Mode::Open { events_per_second };
+        let stages = |from, to| Mode::Stages(vec![stage(from, to)]);
+        let long = Stage {
+            duration: Duration::from_secs(11),
+            ..stage(1.0, 2.0)
+        };
+        for (one, other, sum) in [
+            (Mode::Closed, Mode::Closed, Some(Mode::Closed)),
+            (open(1.0), open(2.5), Some(open(3.5))),
+            (stages(1.0, 2.0), stages(3.0, 5.0), Some(stages(4.0, 7.0))),
+            (stages(1.0, 2.0), Mode::Stages(vec![long]), None),
+            (stages(1.0, 2.0), Mode::Stages(Vec::new()), None),
+            (open(1.0), stages(1.0, 1.0), None),
+            (Mode::Closed, open(1.0), None),
+        ] {
+            assert_eq!(one.plus(&other), sum, "{one} and {other}");
+            assert_eq!(other.plus(&one), sum, "{other} and {one}");
+        }
     }
 
     #[test]

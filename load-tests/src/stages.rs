@@ -70,6 +70,16 @@ impl Stage {
             to: number(to)?,
         })
     }
+
+    /// Stage of two loads at the same time; `None` if they have different lengths.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Option<Self> {
+        (self.duration == other.duration).then(|| Self {
+            duration: self.duration,
+            from: self.from + other.from,
+            to: self.to + other.to,
+        })
+    }
 }
 
 impl fmt::Display for Stage {

@@ -29,6 +29,9 @@ pub struct LoadArgs {
     /// Send exactly this many requests instead, all measured.
     #[arg(long, value_name = "N", conflicts_with_all = ["duration", "warm_up"])]
     pub requests: Option<u64>,
+    /// Time to begin at, such as 2026-11-30T12:00:00Z, so that several generators begin together.
+    #[arg(long, value_name = "TIME", value_parser = start_at)]
+    pub start_at: Option<std::time::Duration>,
     /// Longest wait for a response; after it the request has failed.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub timeout: Duration,
@@ -59,4 +62,15 @@ impl LoadArgs {
             None => plan,
         }
     }
+}
+
+/// Parses a time of day with its date; returns it as the time since 1970.
+fn start_at(text: &str) -> Result<std::time::Duration, String> {
+    let time = text
+        .parse::<jiff::Timestamp>()
+        .map_err(|error| format!("{text:?} is not a time such as 2026-11-30T12:00:00Z: {error}"))?;
+    let millis = u64::try_from(time.as_millisecond());
+    millis
+        .map(std::time::Duration::from_millis)
+        .map_err(|_| format!("{text:?} is before 1970"))
 }

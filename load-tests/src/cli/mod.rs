@@ -20,7 +20,7 @@ use millrace_load::Plan;
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::credentials::Credentials;
 use millrace_load::own_body::OwnBody;
-pub use output::OutputArgs;
+pub use output::{FileArgs, OutputArgs};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use target::TargetArgs;
@@ -91,6 +91,11 @@ pub enum Command {
     MaxRate(MaxRateArgs),
     /// Show two result files of --json side by side.
     Compare(CompareArgs),
+    /// Add result files of --json of generators that ran at the same time.
+    ///
+    /// Counts, rates and histograms are added, so the percentiles are those of all requests. Start
+    /// the generators with the same --start-at.
+    Join(JoinArgs),
     /// Serve as a baseline: read every body, do next to nothing, answer 200.
     ///
     /// One thread. Run it beside the server under test: ratios survive a noisy machine.
@@ -192,6 +197,17 @@ pub struct CompareArgs {
     /// Write a page of both runs, with their lines in the same plots.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+/// Options of `join`.
+#[derive(Debug, Args)]
+pub struct JoinArgs {
+    /// Result files of `run --json`.
+    #[arg(required = true, value_name = "FILE")]
+    pub runs: Vec<PathBuf>,
+    /// Files of the joined results.
+    #[command(flatten)]
+    pub files: FileArgs,
 }
 
 /// Options of `drain-server`.

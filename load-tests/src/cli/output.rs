@@ -8,15 +8,9 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub struct OutputArgs {
-    /// Write the results to this file as JSON, for `compare` and other programs.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write a page with plots of the results over time: one file that loads nothing.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write latencies second by second as an HdrHistogram log, for HdrHistogram's tools.
-    #[arg(long, value_name = "FILE")]
-    pub hdr_log: Option<PathBuf>,
+    /// Files of the results.
+    #[command(flatten)]
+    pub files: FileArgs,
     /// Append acknowledged batches to this file, for `verify`.
     #[arg(long, value_name = "FILE")]
     pub ledger: Option<PathBuf>,
@@ -26,6 +20,21 @@ pub struct OutputArgs {
     /// Do not show the progress line.
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// Files of results.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub struct FileArgs {
+    /// Write the results to this file as JSON, for `compare`, `join` and other programs.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a page with plots of the results over time: one file that loads nothing.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write latencies second by second as an HdrHistogram log, for HdrHistogram's tools.
+    #[arg(long, value_name = "FILE")]
+    pub hdr_log: Option<PathBuf>,
 }
 
 impl OutputArgs {

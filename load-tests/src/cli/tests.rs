@@ -43,6 +43,24 @@ fn stages_are_the_window_of_an_open_loop() {
 }
 
 #[test]
+fn a_start_has_a_date_and_a_zone() {
+    let start = |text| {
+        let typed = Cli::try_parse_from(["millrace-load", "--start-at", text]);
+        typed.map(|cli| cli.run.load.start_at.unwrap().as_millis())
+    };
+    for (text, millis) in [
+        ("1970-01-01T00:00:01.5Z", 1500),
+        ("1970-01-02T01:00:00+01:00", 86_400_000),
+    ] {
+        assert_eq!(start(text).unwrap(), millis, "{text}");
+    }
+    for text in ["12:00", "2026-11-30T12:00:00", "1969-12-31T00:00:00Z"] {
+        let error = start(text).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+}
+
+#[test]
 fn a_missing_option_is_named() {
     let plan = Cli::parse_from(["millrace-load"]).run.plan();
     assert!(plan.unwrap_err().to_string().contains("--url"));

@@ -7,6 +7,7 @@
 
 pub mod codec;
 
+use crate::series::{Recorder, RunTiming};
 use anyhow::{Context, Result, anyhow};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -98,6 +99,30 @@ impl LogLine {
 }
 
 impl HdrLog {
+    /// Log of a run, with the latencies, send lags and times to a 503 of its window.
+    ///
+    /// # Errors
+    /// The compressor failed.
+    pub fn of_run(
+        started: Duration,
+        (timing, window_seconds): (RunTiming, f64),
+        over_time: &Recorder,
+        window: [&Histogram<u64>; 3],
+    ) -> Result<Self> {
+        let seconds = over_time.latencies(timing);
+        let seconds = seconds.map(|(times, latency)| LogLine::new(None, times, latency));
+        let mut lines = seconds.collect::<Result<Vec<_>>>()?;
+        let length = Duration::try_from_secs_f64(window_seconds).context("window")?;
+        for (tag, histogram) in [LATENCY, SEND_LAG, REFUSAL].into_iter().zip(window) {
+            lines.push(LogLine::new(
+                Some(tag),
+                (timing.warm_up, length),
+                histogram,
+            )?);
+        }
+        Ok(Self { started, lines })
+    }
+
     /// Parses a log.
     ///
     /// # Errors

@@ -2,12 +2,12 @@
 //! the summary.
 
 use super::shared::{Shared, TICK, sum};
-use crate::hdr::{self, HdrLog, LogLine};
+use crate::hdr::HdrLog;
 use crate::plan::Plan;
 use crate::process::Usage;
 use crate::resources::{Reading, Readings};
 use crate::schedule::{Schedule, Times};
-use crate::series::{Recorder, RunTiming};
+use crate::series::RunTiming;
 use crate::summary::{Counts, Load, Percentiles, Quantile, Summary};
 use crate::wall_clock::{now_text, since_epoch};
 use crate::worker_stats::{Totals, WorkerStats, over_time};
@@ -129,7 +129,12 @@ impl Watch {
             elapsed: self.times.start.elapsed(),
         };
         let over_time = over_time(all_stats);
-        let hdr_log = self.hdr_log(&totals, &over_time, timing)?;
+        let hdr_log = HdrLog::of_run(
+            self.started,
+            (timing, window_seconds),
+            &over_time,
+            [&totals.latency, &totals.send_lag, &totals.refusal],
+        )?;
         Ok(Summary {
             run_id: format!("{:08x}", shared.run_id),
             started_at: self.started_at.clone(),
@@ -152,27 +157,6 @@ impl Watch {
             series: over_time.series(timing),
             resources: self.readings.points(plan.warm_up),
             hdr_log: hdr_log.to_string(),
-        })
-    }
-
-    fn hdr_log(&self, totals: &Totals, over_time: &Recorder, timing: RunTiming) -> Result<HdrLog> {
-        let seconds = over_time.latencies(timing);
-        let seconds = seconds.map(|(times, latency)| LogLine::new(None, times, latency));
-        let mut lines = seconds.collect::<Result<Vec<_>>>()?;
-        let window = (
-            timing.warm_up,
-            Duration::from_secs_f64(self.window_seconds()),
-        );
-        for (tag, histogram) in [
-            (hdr::LATENCY, &totals.latency),
-            (hdr::SEND_LAG, &totals.send_lag),
-            (hdr::REFUSAL, &totals.refusal),
-        ] {
-            lines.push(LogLine::new(Some(tag), window, histogram)?);
-        }
-        Ok(HdrLog {
-            started: self.started,
-            lines,
         })
     }
 

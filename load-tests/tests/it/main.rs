@@ -12,6 +12,7 @@
 )]
 
 mod binary;
+mod joined;
 mod loops;
 mod mixes;
 mod outages;
