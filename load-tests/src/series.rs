@@ -196,6 +196,20 @@ impl Recorder {
         }
     }
 
+    /// Last interval that was over `elapsed` after the first due request, alone; nothing if no
+    /// request was counted in it or behind it.
+    #[must_use]
+    pub fn last_whole(&self, elapsed: Duration) -> Self {
+        let whole = elapsed.as_secs() / self.interval_seconds;
+        let last = whole.checked_sub(1);
+        let last = last.and_then(|index| usize::try_from(index).ok());
+        let interval = last.and_then(|index| self.intervals.get(index));
+        Self {
+            interval_seconds: self.interval_seconds,
+            intervals: interval.cloned().into_iter().collect(),
+        }
+    }
+
     /// Latencies in nanoseconds of each interval, with its beginning and its length.
     pub fn latencies(
         &self,

@@ -1,6 +1,6 @@
 //! Statistics of requests, counted per thread and summed at the end.
 
-use crate::series::Recorder;
+use crate::series::{Point, Recorder, RunTiming};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -201,6 +201,21 @@ pub fn over_time(all_stats: &[std::sync::Arc<WorkerStats>]) -> Recorder {
     sum
 }
 
+/// Last whole second of all threads together, `elapsed` after the first due request; in long runs the
+/// last whole interval of the series.
+#[must_use]
+pub fn last_whole(all_stats: &[std::sync::Arc<WorkerStats>], elapsed: Duration) -> Option<Point> {
+    let mut sum = Recorder::default();
+    for stats in all_stats {
+        sum.add(&lock(&stats.recorded).over_time.last_whole(elapsed));
+    }
+    let timing = RunTiming {
+        warm_up: Duration::ZERO,
+        elapsed: Duration::MAX,
+    };
+    sum.series(timing).points.first().copied()
+}
+
 /// Creates an empty histogram with the bounds of this module.
 #[must_use]
 #[allow(clippy::expect_used, reason = "constants within the library's limits")]
@@ -287,6 +302,25 @@ mod tests {
         let mut totals = Totals::of(&[]);
         totals.unsent(0, Duration::from_secs(1));
         assert_eq!((totals.latency.len(), totals.latency.max()), (0, 0));
+    }
+
+    #[test]
+    fn the_last_whole_second_is_that_of_all_threads() {
+        let all_stats: Vec<_> = (0..2).map(|_| Arc::new(WorkerStats::default())).collect();
+        for (millis, stats) in (1..).zip(&all_stats) {
+            stats.acknowledged(&acknowledged(millis, true));
+        }
+        for (seconds, events) in [(0, None), (1, Some(0.0)), (2, Some(40.0)), (9, None)] {
+            let elapsed = Duration::from_millis(seconds * 1000 + 500);
+            let point = last_whole(&all_stats, elapsed);
+            let rate = point.map(|point| point.events_per_second());
+            assert_eq!(rate, events, "{seconds}");
+        }
+        let latency = last_whole(&all_stats, Duration::from_secs(2))
+            .unwrap()
+            .latency;
+        let max_us = latency.unwrap().max_us;
+        assert!((2000.0..2020.0).contains(&max_us), "{max_us}");
     }
 
     #[test]
