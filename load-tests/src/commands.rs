@@ -24,7 +24,7 @@ const TERMINATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Exit code of a process ended by SIGTERM, as shells give it.
 const SIGNALLED: i32 = 143;
 
-/// Sends load and reports. Failed requests are part of the report, not of the exit code.
+/// Sends load and reports; exit code 1 if a condition of `--fail-if` is met.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let plan = args.plan()?;
     let stop = stop_on_interrupt()?;
@@ -32,11 +32,18 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         wall_clock::wait_until(start, &stop);
     }
     let line = ProgressLine::new(&plan, args.output.quiet);
-    let mut summary = run_observed(&plan, &stop, &mut |progress| line.show(progress))?;
+    let files = &args.output.files;
+    let mut prometheus = finish::prometheus_file(files)?;
+    let mut summary = run_observed(&plan, &stop, &mut |progress| {
+        line.show(progress);
+        if let Some(file) = &mut prometheus {
+            // An error comes again at the end, when the file is written for the last time.
+            let _ = file.progress(progress);
+        }
+    })?;
     line.clear();
     print!("{summary}");
-    finish::write(&mut summary, &args.output.files)?;
-    Ok(ExitCode::SUCCESS)
+    finish::end(&mut summary, files, prometheus.as_ref())
 }
 
 /// Compares ClickHouse with a ledger; exit code 1 if they differ.
@@ -58,7 +65,7 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     })
 }
 
-/// Searches for the highest rate; exit code 1 if none keeps the bound.
+/// Searches for the highest rate; exit code 1 if none keeps the bound, or by `--fail-if`.
 pub fn max_rate(args: &MaxRateArgs) -> Result<ExitCode> {
     let plan = args.run.plan()?;
     let search = Search {
@@ -83,8 +90,9 @@ pub fn max_rate(args: &MaxRateArgs) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     };
     println!("\nhighest rate with p99 under {} ms:\n{best}", args.p99_ms);
-    finish::write(&mut best, &args.run.output.files)?;
-    Ok(ExitCode::SUCCESS)
+    let files = &args.run.output.files;
+    let prometheus = finish::prometheus_file(files)?;
+    finish::end(&mut best, files, prometheus.as_ref())
 }
 
 /// Compares two result files.
@@ -97,7 +105,7 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds result files.
+/// Adds result files; exit code 1 if a condition of `--fail-if` is met.
 pub fn join(args: &JoinArgs) -> Result<ExitCode> {
     let runs = args.runs.iter().map(|file| Summary::read(file));
     let runs = runs.collect::<Result<Vec<_>>>()?;
@@ -106,8 +114,8 @@ pub fn join(args: &JoinArgs) -> Result<ExitCode> {
     for note in millrace_load::join::notes(&runs) {
         println!("Note: {note}");
     }
-    finish::write(&mut joined, &args.files)?;
-    Ok(ExitCode::SUCCESS)
+    let prometheus = finish::prometheus_file(&args.files)?;
+    finish::end(&mut joined, &args.files, prometheus.as_ref())
 }
 
 /// Serves until interrupted.

@@ -21,7 +21,8 @@
 //! - [`run`](mod@run): threads, warm-up, window; makes a [`Summary`].
 //! - [`ledger`]: acknowledged batches, on file.
 //! - [`verify`](mod@verify): comparison of a ledger with ClickHouse, through [`clickhouse`].
-//! - [`max_rate`], [`compare`], [`mod@join`], [`report`], [`html`]: uses of summaries.
+//! - [`max_rate`], [`compare`], [`mod@join`], [`fail_if`], [`report`], [`html`], [`series_csv`],
+//!   [`prometheus`]: uses of summaries.
 //! - [`command_line`]: the command line of a run, for its report.
 //! - [`proxy`]: injects faults between a server and its ClickHouse.
 //! - [`baseline`]: servers that do as little as possible, to compare with.
@@ -49,6 +50,7 @@ pub mod credentials;
 pub mod digits;
 pub mod event_id;
 pub mod event_shape;
+pub mod fail_if;
 pub mod hdr;
 pub mod html;
 pub mod join;
@@ -64,6 +66,7 @@ pub mod own_body;
 pub mod peer;
 pub mod plan;
 pub mod process;
+pub mod prometheus;
 pub mod proxy;
 pub mod report;
 pub mod request;
@@ -73,6 +76,7 @@ pub mod run;
 pub mod runtime;
 pub mod schedule;
 pub mod series;
+pub mod series_csv;
 pub mod stages;
 pub mod stop;
 pub mod suite;

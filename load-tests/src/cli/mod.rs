@@ -48,8 +48,12 @@ Examples:
     millrace-load --url http://127.0.0.1:9000 --key any --json b.json
     millrace-load compare a.json b.json --html both.html
 
-Exit codes: 0 success; 1 negative result (verify, max-rate, crash, attack); 2 error.
-Requests that fail during a run are part of its report, not of the exit code.";
+  A gate for CI, and a ramp of two minutes:
+    millrace-load --url http://h:8000 --key k --rate 5000 --fail-if 'p99>20ms,failed>0'
+    millrace-load --url http://h:8000 --key k --stage 2m:1000..50000 --csv ramp.csv
+
+Exit codes: 0 success; 1 negative result (--fail-if, verify, max-rate, crash, attack); 2 error.
+Without --fail-if, requests that fail during a run are part of its report alone.";
 
 /// Load generator and verifier for analytics capture endpoints.
 ///

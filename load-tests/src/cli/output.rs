@@ -2,6 +2,7 @@
 
 use clap::Args;
 use millrace_load::Plan;
+use millrace_load::fail_if::Condition;
 use std::path::PathBuf;
 
 /// Outputs of a run.
@@ -35,6 +36,16 @@ pub struct FileArgs {
     /// Write latencies second by second as an HdrHistogram log, for HdrHistogram's tools.
     #[arg(long, value_name = "FILE")]
     pub hdr_log: Option<PathBuf>,
+    /// Write rates and latencies second by second as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write metrics for Prometheus' textfile collector, about once a second and at the end.
+    #[arg(long, value_name = "FILE")]
+    pub prometheus: Option<PathBuf>,
+    /// Exit with 1 if a condition is met, such as 'p99>5ms,failed>0.1%,rate<100000'. Figures are
+    /// min, mean, p50 to p99.99, max, failed, unsent and rate; failed counts the warm-up, too.
+    #[arg(long, value_name = "CONDITION,…", value_delimiter = ',', value_parser = Condition::parse)]
+    pub fail_if: Vec<Condition>,
 }
 
 impl OutputArgs {
