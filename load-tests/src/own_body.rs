@@ -114,11 +114,17 @@ fn placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
     Some((name, after))
 }
 
-/// Number of events in a body: those of its list, or one.
+/// Number of events in a body: those of its list, or its JSON values one after another, or one.
 fn events(body: &[u8]) -> u32 {
-    let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    let list = value.as_array().or_else(|| value.get("batch")?.as_array());
-    let events = list.map_or(1, Vec::len);
+    let values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
+    let values: Vec<_> = values.collect::<Result<_, _>>().unwrap_or_default();
+    let events = match values.as_slice() {
+        [value] => {
+            let list = value.as_array().or_else(|| value.get("batch")?.as_array());
+            list.map_or(1, Vec::len)
+        }
+        values => values.len(),
+    };
     u32::try_from(events).unwrap_or(u32::MAX).max(1)
 }
 
@@ -167,7 +173,9 @@ mod tests {
             ("{\"batch\":[{},{}]}", 2),
             ("{\"batch\":\"{{uuid}}\"}", 1),
             ("[]", 1),
+            ("{\"a\":1}\n{\"a\":\"{{uuid}}\"}\n", 2),
             ("a,b\n1,2\n", 1),
+            ("", 1),
         ] {
             assert_eq!(events(text.as_bytes()), expected, "{text}");
         }
