@@ -36,7 +36,7 @@ run: $(ENGINE) $(BROWSER) ## Build and start everything on this machine
 	cargo run --release -- serve
 
 .PHONY: build
-build: $(BROWSER) ## Build the release binaries: target/release/millrace, and millrace-load beside it
+build: $(BROWSER) ## Build the release binaries: millrace and millrace-load in target/release
 	cargo build --release -p millrace -p millrace-load
 
 .PHONY: dist

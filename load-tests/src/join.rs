@@ -1,8 +1,8 @@
 //! Several runs as one: those of generators that sent to one server at the same time.
 //!
-//! Counts are added and so are the HdrHistograms, so that the percentiles are those of all requests.
-//! Runs are aligned by the beginnings of their windows; how exactly their clocks and starts agreed
-//! is up to whoever started them.
+//! Counts are added and so are the HdrHistograms, so that the percentiles are those of all
+//! requests. Runs are aligned by the beginnings of their windows; how exactly their clocks and
+//! starts agreed is up to whoever started them.
 
 use crate::compare::differences;
 use crate::hdr::{self, HdrLog};

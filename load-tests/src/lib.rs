@@ -11,8 +11,8 @@
 //!   bodies of users.
 //! - [`event_id`]: identity of an event; its uuid encodes run, connection, batch and index.
 //! - [`request`]: one connection's request, built once and patched in place.
-//! - [`schedule`]: times of the requests, in a closed or open loop ([`mode`]), whose rate may change
-//!   in [`stages`].
+//! - [`schedule`]: times of the requests, in a closed or open loop ([`mode`]), whose rate may
+//!   change in [`stages`].
 //! - [`peer`]: the server to connect to, plain or with [`tls`].
 //! - [`connection`]: one connection's socket, and [`response`]: the parser of its responses, with
 //!   [`chunked`] bodies.

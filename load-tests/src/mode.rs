@@ -50,7 +50,7 @@ impl Mode {
         }
     }
 
-    /// Mode of two runs at the same time, whose rates are added; `None` if they are not of one kind.
+    /// Mode of two runs at the same time, whose rates are added; `None` if they differ in kind.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Option<Self> {
         match (self, other) {

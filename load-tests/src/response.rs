@@ -25,7 +25,7 @@ pub struct ResponseHead {
 /// Body of a response, as its head announces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
-    /// So many bytes.
+    /// Number of bytes that follow.
     Length(usize),
     /// Chunks, of which the last one is empty.
     Chunked,

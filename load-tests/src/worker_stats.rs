@@ -201,8 +201,8 @@ pub fn over_time(all_stats: &[std::sync::Arc<WorkerStats>]) -> Recorder {
     sum
 }
 
-/// Last whole second of all threads together, `elapsed` after the first due request; in long runs the
-/// last whole interval of the series.
+/// Last whole second of all threads together, `elapsed` after the first due request; in long runs
+/// the last whole interval of the series.
 #[must_use]
 pub fn last_whole(all_stats: &[std::sync::Arc<WorkerStats>], elapsed: Duration) -> Option<Point> {
     let mut sum = Recorder::default();

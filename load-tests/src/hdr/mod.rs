@@ -2,8 +2,8 @@
 //!
 //! A line has the latencies of an interval. Lines of one tag belong together: those without a tag
 //! are the seconds of a run, those with [`LATENCY`], [`SEND_LAG`] and [`REFUSAL`] its window, with
-//! as many digits as the figures have. All values are nanoseconds. Histograms of several runs can be
-//! added, which percentiles cannot.
+//! as many digits as the figures have. All values are nanoseconds. Histograms of several runs can
+//! be added, which percentiles cannot.
 
 pub mod codec;
 

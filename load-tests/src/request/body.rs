@@ -43,8 +43,8 @@ pub(super) struct Fields<'a> {
 /// Positions of the changing fields in the body.
 #[derive(Default)]
 pub(super) struct PatchOffsets {
-    /// Keys, each with its closing quote and the spaces after it; in bodies of users, where all keys
-    /// have one length, the key alone.
+    /// Keys, each with its closing quote and the spaces after it; in bodies of users, where all
+    /// keys have one length, the key alone.
     pub(super) keys_at: Vec<Range<usize>>,
     historical_at: Option<usize>,
     sent_at: Option<usize>,

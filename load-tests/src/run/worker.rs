@@ -216,7 +216,7 @@ impl Outcome {
             }
         };
         let reusable = answer.reusable;
-        // A success may list rejected events, which `verify` would not find among the accepted ones.
+        // A success may list rejected events, which `verify` would not find among those accepted.
         let is_whole = if has_rejected {
             contains(answer.body, b"\"rejected_count\":1,")
         } else {
