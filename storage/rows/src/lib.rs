@@ -12,6 +12,7 @@
 //! | `batch` | [`Batch`]: one request's rows, on their way from the parser to the log |
 //! | `event`, `rejected_row`, `person` | the rows, and their encoding |
 //! | `restamp` | another time of receipt for encoded rows |
+//! | `stored` | views of encoded rows |
 //! | `person_id` | the ids of persons that were never merged |
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
@@ -38,6 +39,7 @@ mod rejected_row;
 mod restamp;
 pub mod rowbinary;
 mod shown;
+mod stored;
 mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -55,4 +57,5 @@ pub use person_id::{PERSON_NAMESPACE, person_id};
 pub use rare_log::RareLog;
 pub use rejected_row::RejectedRow;
 pub use shown::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
+pub use stored::{StoredEvent, StoredRejected};
 pub use table::Table;
