@@ -107,6 +107,7 @@ impl AcceptingIngest {
         let clock = Arc::new(SystemClock);
         let (import_quota, running_import_quota) =
             ImportQuota::start(catalog.clone(), node_name.clone(), clock);
+        let (live, _, _) = millrace_live::live();
         let deps = Deps {
             keys,
             import_quota,
@@ -114,6 +115,7 @@ impl AcceptingIngest {
             clock: Arc::new(SystemClock),
             readiness: readiness.clone(),
             request_epochs,
+            live,
         };
         let server = match Server::start_after(early, server_config(config), deps).await {
             Ok(server) => server,
