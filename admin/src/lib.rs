@@ -16,6 +16,8 @@
 //! | `response`, `error`, `page` | what is sent |
 //! | [`certificates`] | validation of certificates |
 //! | [`dns`], [`domain_name`] | proofs of domains, aliases; normalization of names |
+//! | [`live_source`], `live_slots` | live streams of events; how many run at a time |
+//! | `stream_grant` | access that a lasting response depends on |
 //! | `key_cache` | ingestion's cache of project keys in the same process |
 //! | [`mail`] | invitations and notices through SMTP |
 //! | [`plugin_catalogue`] | plugins that can be installed |
@@ -50,6 +52,8 @@ mod filter;
 mod front_page;
 mod key_cache;
 mod level_number;
+mod live_slots;
+pub mod live_source;
 pub mod mail;
 mod middleware;
 mod openapi;
@@ -68,6 +72,7 @@ mod server;
 mod services;
 mod signup_page;
 mod stopping;
+mod stream_grant;
 
 pub use app::TableError;
 pub use export_notices::ExportNotices;

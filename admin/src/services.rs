@@ -2,6 +2,8 @@
 
 use crate::dns::Dns;
 use crate::key_cache::KeyCache;
+use crate::live_slots::LiveSlots;
+use crate::live_source::LiveSource;
 use crate::mail::Outbox;
 use crate::plugin_catalogue::PluginCatalogue;
 use crate::project_queries::ProjectQueries;
@@ -98,6 +100,10 @@ pub struct Services {
     pub project_queries: Option<Arc<dyn ProjectQueries>>,
     /// Slots of these queries.
     pub(crate) query_slots: QuerySlots,
+    /// Source of live streams; `None`: there are none.
+    pub live: Option<Arc<dyn LiveSource>>,
+    /// Slots of these streams.
+    pub(crate) live_slots: LiveSlots,
     /// Stop of the server over these services.
     pub(crate) stopping: Stopping,
 }
@@ -118,6 +124,8 @@ impl Services {
             key_cache: KeyCache::default(),
             project_queries: None,
             query_slots: QuerySlots::default(),
+            live: None,
+            live_slots: LiveSlots::default(),
             stopping: Stopping::default(),
         }
     }

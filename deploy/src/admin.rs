@@ -18,6 +18,7 @@ use millrace_admin::{ApiConfig, KeyCache, Services};
 use millrace_catalog::Catalog;
 use millrace_exports::SecretKey;
 use millrace_ingest::keys::Keys;
+use millrace_live::LiveFeed;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -47,13 +48,21 @@ pub struct Admin {
     ended: oneshot::Receiver<anyhow::Result<()>>,
 }
 
+/// Ends of ingestion in this process.
+pub struct IngestEnds {
+    /// Key cache, which learns of every change before the response.
+    pub keys: Keys,
+    /// Live stream.
+    pub live: LiveFeed,
+}
+
 impl Admin {
-    /// Listens, and starts the API's thread. The catalog must be migrated. `keys` is the key cache
-    /// of ingestion in this process, which learns of every change before the response.
+    /// Listens, and starts the API's thread. The catalog must be migrated. `ingest` has the ends of
+    /// ingestion, if that runs in this process.
     ///
     /// # Errors
     /// When the address is in use, or the thread cannot be started.
-    pub fn start(config: &Config, keys: Option<Keys>) -> anyhow::Result<Self> {
+    pub fn start(config: &Config, ingest: Option<IngestEnds>) -> anyhow::Result<Self> {
         let secret_key = secret_key::find(config)?;
         let listener = TcpListener::bind(config.admin_addr)?;
         listener.set_nonblocking(true)?;
@@ -74,7 +83,7 @@ impl Admin {
                 let outcome = serve(
                     &config,
                     secret_key,
-                    keys,
+                    ingest,
                     listener,
                     answers,
                     stopped,
@@ -138,7 +147,7 @@ impl Admin {
 fn serve(
     config: &Config,
     secret_key: SecretKey,
-    keys: Option<Keys>,
+    ingest: Option<IngestEnds>,
     listener: TcpListener,
     catalog_answers: &AtomicBool,
     mut stopped: watch::Receiver<bool>,
@@ -155,7 +164,10 @@ fn serve(
             return Ok(());
         };
         let mut services = services(config, catalog.clone(), secret_key);
-        services.key_cache = keys.map(key_cache).unwrap_or_default();
+        if let Some(IngestEnds { keys, live }) = ingest {
+            services.key_cache = key_cache(keys);
+            services.live = Some(Arc::new(live));
+        }
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
         tokio::select! {

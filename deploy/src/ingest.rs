@@ -14,9 +14,10 @@ use millrace_ingest::watermark::RunningNode;
 use millrace_ingest::{
     Deps, ImportQuota, Readiness, RunningImportQuota, Server, ServerConfig, StartupListener,
 };
+use millrace_live::{HubOptions, LiveHub, LiveTap, ShippedPositions};
 use millrace_pipeline::ship::{self, ShipOptions};
 use millrace_pipeline::{Pipeline, Running};
-use millrace_rows::SystemClock;
+use millrace_rows::{Lane, SystemClock};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -74,6 +75,7 @@ impl AcceptingIngest {
         keys: Keys,
         catalog: &Catalog,
         readiness: &Readiness,
+        (tap, hub): (LiveTap, LiveHub),
         stop: &StopSignal,
     ) -> anyhow::Result<Option<Self>> {
         let early = StartupListener::start(config.ingest_addr, config.workers)
@@ -102,12 +104,14 @@ impl AcceptingIngest {
             }
             return registered.map(|_| None);
         };
+        if let Err(error) = hub.start(hub_options(&node_name, &pipeline)) {
+            tracing::warn!(%error, "nobody can watch the events of this node");
+        }
         let request_epochs = node.request_epochs();
         let node = node.run(pipeline.clone(), Arc::new(SystemClock));
         let clock = Arc::new(SystemClock);
         let (import_quota, running_import_quota) =
             ImportQuota::start(catalog.clone(), node_name.clone(), clock);
-        let (live, _, _) = millrace_live::live();
         let deps = Deps {
             keys,
             import_quota,
@@ -115,7 +119,7 @@ impl AcceptingIngest {
             clock: Arc::new(SystemClock),
             readiness: readiness.clone(),
             request_epochs,
-            live,
+            live: tap,
         };
         let server = match Server::start_after(early, server_config(config), deps).await {
             Ok(server) => server,
@@ -284,6 +288,18 @@ impl Ingest {
         let deregistered = node.stop(left.max(DEREGISTER_TIME_MIN));
         unless_cut(cut_short, deregistered).await;
         served.context("ingestion failed")
+    }
+}
+
+fn hub_options(node_name: &str, pipeline: &Pipeline) -> HubOptions {
+    HubOptions {
+        node: node_name.to_owned(),
+        shipped: ShippedPositions {
+            live: pipeline.shipped(Lane::Live),
+            historical: pipeline.shipped(Lane::Historical),
+        },
+        clock: Arc::new(SystemClock),
+        on_thread: lower_priority,
     }
 }
 

@@ -64,6 +64,7 @@ fn description(operation: &Operation) -> String {
     let content = match (&operation.method, operation.is_action) {
         (_, true) => "The action is done.",
         (&Method::GET, _) if operation.is_list => "A page of the list.",
+        (&Method::GET, _) if operation.is_stream => "The stream.",
         (&Method::GET, _) => "The resource.",
         (&Method::POST, _) => "The new resource.",
         (&Method::DELETE, _) => "The resource was deleted.",

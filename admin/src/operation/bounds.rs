@@ -5,6 +5,7 @@
 //! `x-millrace-limits`, and `deploy/THREATS.md` has them in a table that a test compares.
 
 use crate::connections::CONNECTIONS_PER_ADDRESS_MAX;
+use crate::live_slots;
 use crate::mail::{
     INVITATIONS_OF_USER_PER_HOUR_MAX, INVITATIONS_PER_HOUR_MAX, INVITATIONS_TO_ADDRESS_PER_HOUR_MAX,
 };
@@ -14,6 +15,7 @@ use crate::response::ResponseSchema;
 use crate::response::stream::STREAM_BYTES;
 use crate::services::ApiConfig;
 use millrace_catalog::{CatalogLimits, limits};
+use millrace_live::SHOWN_PER_SECOND_MAX;
 use millrace_organizations::PLUGIN_SOURCE_BYTES_MAX;
 use std::time::Duration;
 
@@ -84,6 +86,10 @@ pub(crate) enum Limit {
     AllQueries,
     QueryRows,
     QueryBytes,
+    UserLiveStreams,
+    ProjectLiveStreams,
+    LiveStreams,
+    LiveEvents,
 }
 
 /// A limit in numbers; settings have their default values.
@@ -193,21 +199,28 @@ impl Limit {
             Self::ExportRuns => of_organization("runs at a time (half of export_runs_max)", 1),
             Self::Plugins => of_organization("plugins_max", catalog.plugins_max),
             Self::PluginSources => of_organization("sources read at a time", 1),
-            Self::Queries | Self::AllQueries | Self::QueryRows | Self::QueryBytes => {
-                self.of_queries()
-            }
+            // The others limit responses that are streamed.
+            _ => self.of_streams(),
         }
     }
 
-    /// Limits of queries in ClickHouse.
-    fn of_queries(self) -> Count {
+    /// Limits of queries in ClickHouse and of live streams.
+    fn of_streams(self) -> Count {
+        let (queries, live_streams) = ("queries at a time", "live streams at a time");
         let (name, per, max) = match self {
-            Self::AllQueries => ("queries at a time", "process", query_slots::ALL_MAX as u64),
+            Self::AllQueries => (queries, "process", query_slots::ALL_MAX as u64),
             Self::QueryRows => ("rows of an answer", "query", ANSWER_ROWS_MAX),
             Self::QueryBytes => ("bytes of an answer", "query", QUERY_ANSWER_BYTES_MAX),
+            Self::UserLiveStreams => (live_streams, "user", live_slots::USER_MAX as u64),
+            Self::ProjectLiveStreams => (live_streams, "project", live_slots::PROJECT_MAX as u64),
+            Self::LiveStreams => (live_streams, "process", live_slots::ALL_MAX as u64),
+            Self::LiveEvents => {
+                let per = "live stream and second";
+                ("events shown", per, SHOWN_PER_SECOND_MAX)
+            }
             _ => {
                 let max = query_slots::ORGANIZATION_MAX as u64;
-                ("queries at a time", "organization", max)
+                (queries, "organization", max)
             }
         };
         Count { name, per, max }

@@ -7,6 +7,7 @@ pub(crate) mod documentation;
 mod domains;
 mod historical_migrations;
 mod invites;
+mod live;
 mod members;
 mod organizations;
 mod personal_api_keys;
@@ -33,6 +34,7 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
         domains::operations(),
         historical_migrations::operations(),
         invites::operations(),
+        live::operations(),
         members::operations(),
         organizations::operations(),
         personal_api_keys::operations(),

@@ -1,5 +1,6 @@
 //! Fixture: the API over a catalog after its first start.
 
+use crate::fake_live::FakeLive;
 use crate::fake_queries::FakeQueries;
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
@@ -111,6 +112,7 @@ impl Fixture {
         let mut services = Services::new(catalog.clone(), SecretKey::generate().unwrap());
         services.source_parser = Some(Arc::new(SourcesInProcess));
         services.project_queries = Some(Arc::new(FakeQueries));
+        services.live = Some(Arc::new(FakeLive::default()));
         services.config = Self::unthrottled();
         set(&mut services);
         let api = millrace_admin::routes(services).unwrap();
@@ -272,6 +274,17 @@ impl Fixture {
     /// Requests an HTML page, without a key.
     pub async fn page(&self, path: &str) -> String {
         let response = warp::test::request().path(path).reply(&self.api).await;
+        String::from_utf8(response.body().to_vec()).unwrap()
+    }
+
+    /// Sends a `GET` with the owner's key; returns the body as text.
+    pub async fn text(&self, path: &str) -> String {
+        let bearer = format!("Bearer {}", self.owner_key());
+        let request = warp::test::request()
+            .path(path)
+            .header("host", "admin.example:8010")
+            .header("authorization", bearer);
+        let response = request.reply(&self.api).await;
         String::from_utf8(response.body().to_vec()).unwrap()
     }
 

@@ -1,8 +1,8 @@
 //! Tests of the admin API over a real catalog.
 //!
 //! Rules: every test of the API runs on SQLite and on PostgreSQL, through `on_both!`; requests go
-//! through the routes without a socket, except in `bounds`, `server`, `slow_requests`, `queries`,
-//! `proxy_check_worker` and `conformance`; one catalog per test.
+//! through the routes without a socket, except in `bounds`, `server`, `slow_requests`, `live`,
+//! `queries`, `proxy_check_worker` and `conformance`; one catalog per test.
 
 // Futures of whole tests are nested deeply.
 #![recursion_limit = "256"]
@@ -39,6 +39,7 @@ mod dns;
 mod dns_bounds;
 mod document;
 mod domains;
+mod fake_live;
 mod fake_queries;
 mod features;
 mod fixture;
@@ -46,6 +47,7 @@ mod historical_migrations;
 mod idempotency;
 mod invite_mail;
 mod invites;
+mod live;
 mod logs;
 mod mail;
 mod members;

@@ -1,6 +1,7 @@
 //! Server on a real socket over a fixture, for clients outside of this process.
 
 use crate::Fixture;
+use crate::fake_live::FakeLive;
 use crate::fake_queries::FakeQueries;
 use millrace_admin::{ApiConfig, Services};
 use millrace_exports::SecretKey;
@@ -47,6 +48,7 @@ impl TestServer {
         let mut services = Services::new(fixture.catalog.clone(), SecretKey::generate().unwrap());
         services.source_parser = Some(Arc::new(SourcesInProcess));
         services.project_queries = Some(Arc::new(FakeQueries));
+        services.live = Some(Arc::new(FakeLive::default()));
         services.config = ApiConfig {
             wrong_keys_per_minute_max: 0,
             ..Fixture::unthrottled()

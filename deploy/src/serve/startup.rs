@@ -8,7 +8,7 @@
 
 use super::Parts;
 use super::running::RunningServer;
-use crate::admin::Admin;
+use crate::admin::{Admin, IngestEnds};
 use crate::background_parts::BackgroundParts;
 use crate::config::{Config, Engine};
 use crate::credentials::{Banner, Credentials};
@@ -21,6 +21,7 @@ use millrace_catalog::Catalog;
 use millrace_embedded::Supervisor;
 use millrace_ingest::keys::Keys;
 use millrace_ingest::{HealthServer, Readiness};
+use millrace_live::{LiveFeed, LiveHub, LiveTap};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -84,6 +85,10 @@ struct Startup<'a> {
     readiness: Readiness,
     health: HealthServer,
     keys: Keys,
+    /// Feed of the live stream, until the API has it.
+    live_feed: Option<LiveFeed>,
+    /// Ends of the live stream, until ingestion has them.
+    live_ends: Option<(LiveTap, LiveHub)>,
     admin: Option<Admin>,
     ingest: Option<Ingest>,
     engine: Option<Supervisor>,
@@ -102,6 +107,7 @@ impl<'a> Startup<'a> {
             .with_context(|| preflight::cannot_listen(config.health_addr, "--health-addr"))?;
         opened.credentials.health_url = format!("http://{}", health.addr());
         let keys = Keys::new(opened.catalog.clone());
+        let (tap, feed, hub) = millrace_live::live();
         Ok(Self {
             config,
             parts,
@@ -109,6 +115,8 @@ impl<'a> Startup<'a> {
             readiness,
             health,
             keys,
+            live_feed: parts.ingest.then_some(feed),
+            live_ends: Some((tap, hub)),
             admin: None,
             ingest: None,
             engine: None,
@@ -117,12 +125,17 @@ impl<'a> Startup<'a> {
 
     /// Starts the organization API, if it runs here.
     fn start_api(&mut self) -> anyhow::Result<()> {
+        // Without the API nobody watches.
+        let live = self.live_feed.take();
         if !self.parts.admin {
             return Ok(());
         }
         let config = self.config;
-        let keys_here = self.parts.ingest.then(|| self.keys.clone());
-        let admin = Admin::start(config, keys_here)
+        let ends = live.map(|live| IngestEnds {
+            keys: self.keys.clone(),
+            live,
+        });
+        let admin = Admin::start(config, ends)
             .with_context(|| preflight::cannot_listen(config.admin_addr, "--admin-addr"))?;
         self.opened.credentials.admin_url = format!("http://{}", admin.addr());
         // Not required beside ingestion: events come in without the API.
@@ -136,13 +149,14 @@ impl<'a> Startup<'a> {
     /// Starts ingestion and the engine that it ships to, if they run here; false if a stop was
     /// requested before.
     async fn start_ingestion(&mut self, stop: &StopSignal) -> anyhow::Result<bool> {
-        if !self.parts.ingest {
+        let live = self.live_ends.take().filter(|_| self.parts.ingest);
+        let Some(live) = live else {
             return Ok(true);
-        }
+        };
         let config = self.config;
         let (keys, catalog) = (self.keys.clone(), &self.opened.catalog);
         let accepting =
-            AcceptingIngest::start(config, keys, catalog, &self.readiness, stop).await?;
+            AcceptingIngest::start(config, keys, catalog, &self.readiness, live, stop).await?;
         let Some(accepting) = accepting else {
             return Ok(false);
         };

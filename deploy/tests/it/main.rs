@@ -44,6 +44,7 @@ mod import;
 mod import_limits;
 mod isolation;
 mod key_rotation;
+mod live;
 mod member_commands;
 mod migration_commands;
 mod nodes;

@@ -126,7 +126,12 @@ fn json(event: &LiveEvent, id: &str, fate: Fate, shows_ip: bool) -> String {
         properties: properties.map(|all| ShownProperties { all, shows_ip }),
     };
     // Fails for no such value.
-    serde_json::to_string(&body).unwrap_or_default()
+    let json = serde_json::to_string(&body).unwrap_or_default();
+    // Values are as they were sent, with line feeds between their parts; messages are lines.
+    match json.contains(['\n', '\r']) {
+        true => json.replace(['\n', '\r'], " "),
+        false => json,
+    }
 }
 
 /// Time in ISO 8601; `None` outside of the calendar.
@@ -212,6 +217,17 @@ mod tests {
             assert_eq!(shown["properties"].is_object(), is_shown, "{bytes}");
             assert_eq!(shown["lib"], "web");
         }
+    }
+
+    #[test]
+    fn the_json_is_one_line_whatever_was_sent() {
+        let group = event_group_of(202_611, &[("page", "{\"a\":\r\n{\n\"b\": 1}\r}")]);
+        let events = decoded(&logged(vec![group], facts(1, 0)), || 1);
+        let mut rendered = Rendered::of(&events[0], "n1", Fate::Logged);
+        let json = rendered.json(false);
+        assert!(!json.contains(['\n', '\r']), "{json}");
+        let shown: Value = serde_json::from_str(json).unwrap();
+        assert_eq!(shown["properties"], json!({ "a": { "b": 1 } }));
     }
 
     #[test]
