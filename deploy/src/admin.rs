@@ -5,6 +5,7 @@ use crate::cleanup;
 use crate::clickhouse_sync;
 use crate::config::{Config, Engine};
 use crate::connect;
+use crate::live_nodes::LiveNodes;
 use crate::nodes;
 use crate::plugin_source::SourceProcesses;
 use crate::project_queries::Queries;
@@ -164,10 +165,9 @@ fn serve(
             return Ok(());
         };
         let mut services = services(config, catalog.clone(), secret_key);
-        if let Some(IngestEnds { keys, live }) = ingest {
-            services.key_cache = key_cache(keys);
-            services.live = Some(Arc::new(live));
-        }
+        let (keys, feed) = ingest.map(|ends| (ends.keys, ends.live)).unzip();
+        services.key_cache = keys.map(key_cache).unwrap_or_default();
+        services.live = Some(Arc::new(LiveNodes::new(config, catalog.clone(), feed)));
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
         tokio::select! {

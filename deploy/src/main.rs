@@ -24,6 +24,7 @@
 //! | `backup`, `restore_mark` | backups of the embedded default, and their restore |
 //! | `cleanup` | deletes rows of deleted projects from the catalog |
 //! | `clickhouse_watch` | health check of ClickHouse, as log, banner and metric |
+//! | `live_endpoint`, `live_nodes` | live stream of this node for others; those of all nodes |
 //! | `nodes` | metrics of nodes that exports wait for |
 //! | `capacity` | metrics of log and disk capacity |
 
@@ -51,6 +52,8 @@ mod engine_process;
 mod exports;
 mod ingest;
 mod ingest_logs;
+mod live_endpoint;
+mod live_nodes;
 mod logging;
 mod node_registration;
 mod nodes;

@@ -13,6 +13,7 @@ use crate::background_parts::BackgroundParts;
 use crate::config::{Config, Engine};
 use crate::credentials::{Banner, Credentials};
 use crate::ingest::{AcceptingIngest, Ingest};
+use crate::live_endpoint::AdvertisedEndpoint;
 use crate::signals::StopSignal;
 use crate::{bootstrap, clickhouse_sync, clickhouse_watch, connect, engine, output, preflight};
 use anyhow::Context;
@@ -85,12 +86,13 @@ struct Startup<'a> {
     readiness: Readiness,
     health: HealthServer,
     keys: Keys,
-    /// Feed of the live stream, until the API has it.
+    /// Feed of the live stream, if ingestion runs here.
     live_feed: Option<LiveFeed>,
     /// Ends of the live stream, until ingestion has them.
     live_ends: Option<(LiveTap, LiveHub)>,
     admin: Option<Admin>,
     ingest: Option<Ingest>,
+    live_endpoint: Option<AdvertisedEndpoint>,
     engine: Option<Supervisor>,
 }
 
@@ -119,19 +121,18 @@ impl<'a> Startup<'a> {
             live_ends: Some((tap, hub)),
             admin: None,
             ingest: None,
+            live_endpoint: None,
             engine: None,
         })
     }
 
     /// Starts the organization API, if it runs here.
     fn start_api(&mut self) -> anyhow::Result<()> {
-        // Without the API nobody watches.
-        let live = self.live_feed.take();
         if !self.parts.admin {
             return Ok(());
         }
         let config = self.config;
-        let ends = live.map(|live| IngestEnds {
+        let ends = self.live_feed.clone().map(|live| IngestEnds {
             keys: self.keys.clone(),
             live,
         });
@@ -160,6 +161,10 @@ impl<'a> Startup<'a> {
         let Some(accepting) = accepting else {
             return Ok(false);
         };
+        // Without an endpoint and without the API nobody can watch.
+        if let Some(feed) = self.live_feed.take() {
+            self.live_endpoint = AdvertisedEndpoint::start(config, catalog.clone(), feed).await;
+        }
         // Requests are served from here on.
         let credentials = &mut self.opened.credentials;
         let own_url = || format!("http://{}", accepting.addr());
@@ -203,6 +208,7 @@ impl<'a> Startup<'a> {
             },
             engine: self.engine,
             health: self.health,
+            live_endpoint: self.live_endpoint,
         };
         let (credentials, path) = (&opened.credentials, &opened.credentials_path);
         let stored = credentials.store(path);

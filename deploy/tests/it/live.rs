@@ -1,6 +1,7 @@
-//! Live stream of the program: an event is shown as it is accepted, and once it is in ClickHouse.
+//! Live stream of the program: an event is shown as it is accepted, and once it is in ClickHouse,
+//! also where the API runs in another process than ingestion.
 
-use crate::server::Server;
+use crate::server::{Server, eventually};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -61,4 +62,44 @@ fn an_event_is_shown_when_it_is_accepted_and_when_it_is_in_clickhouse() {
     assert_eq!(server.query(sql), "1");
     // A stop does not wait for whoever watches.
     assert!(server.stop().success());
+}
+
+#[test]
+fn events_of_other_processes_are_shown_by_their_endpoint() {
+    let home = TempDir::new().unwrap();
+    // Nothing listens there.
+    let nowhere = ["--clickhouse-url", "http://127.0.0.1:9"];
+    let args = [&nowhere[..], &["--node-addr", "127.0.0.1:0"]].concat();
+    let mut ingest = Server::start_mode("ingest", home.path(), &args);
+    let admin = Server::start_mode("admin", home.path(), &nowhere);
+    let mut lines = eventually("the endpoint is known", || {
+        let mut lines = watch(&admin);
+        let status = read_to(&mut lines, "HTTP/1.1 ");
+        status.starts_with("200").then_some(lines)
+    });
+    // The first numbers are told once the node is reached.
+    let is_reached = |rate: &Value| rate["nodes"] == 1;
+    loop {
+        read_to(&mut lines, "event: rate");
+        if is_reached(&read_json(&mut lines)) {
+            break;
+        }
+    }
+    for name in ["first", "second"] {
+        ingest.capture(&json!([{"event": name, "distinct_id": "ann"}]));
+        read_to(&mut lines, "event: event");
+        assert_eq!(read_json(&mut lines)["event"], name);
+        if name == "first" {
+            // The node comes back with another token, and the stream goes on.
+            assert!(ingest.stop().success());
+            ingest = Server::start_mode("ingest", home.path(), &args);
+            loop {
+                read_to(&mut lines, "event: rate");
+                let rate = read_json(&mut lines);
+                if is_reached(&rate) && rate["nodes_missing"] == 0 {
+                    break;
+                }
+            }
+        }
+    }
 }

@@ -23,6 +23,7 @@
 //! | [`LiveHub`] (`hub`) | the thread that looks at copies and serves the viewers |
 //! | [`LiveFeed`] (`feed`) | what viewers call |
 //! | [`LiveMessage`] (`message`) | messages to a viewer |
+//! | [`RemoteWatch`] (`remote_watch`) | a wish to watch, as it goes to another node |
 //!
 //! Promises: while nobody watches, a request costs one relaxed load; otherwise it copies at most
 //! 64 KiB of rows, or one event, and never waits; what is left out for that is counted and told.
@@ -38,6 +39,7 @@ mod filter;
 mod hub;
 mod message;
 mod observation;
+mod remote_watch;
 mod render;
 mod row_copy;
 mod sampler;
@@ -58,6 +60,7 @@ pub use filter::{Fate, LiveFilter};
 pub use hub::{HubOptions, LiveHub, PROJECT_VIEWERS_MAX, VIEWERS_MAX};
 pub use message::{LiveMessage, LiveRate};
 pub use observation::{Observation, RequestFacts};
-pub use sampler::SHOWN_PER_SECOND_MAX;
+pub use remote_watch::RemoteWatch;
+pub use sampler::{SHOWN_PER_SECOND_MAX, Sampler};
 pub use shipped::ShippedPositions;
 pub use tap::LiveTap;

@@ -35,6 +35,10 @@ pub struct LiveRate {
     pub shown: u64,
     /// Events that should have been sent, and that the viewer had no capacity for.
     pub dropped: u64,
+    /// Nodes whose events these are.
+    pub nodes: u32,
+    /// Nodes that are not reached, and may have more.
+    pub nodes_missing: u32,
 }
 
 // === impl LiveRate ===
@@ -49,6 +53,8 @@ impl LiveRate {
             matching: self.matching.saturating_add(other.matching),
             shown: self.shown.saturating_add(other.shown),
             dropped: self.dropped.saturating_add(other.dropped),
+            nodes: self.nodes.saturating_add(other.nodes),
+            nodes_missing: self.nodes_missing.saturating_add(other.nodes_missing),
         }
     }
 }

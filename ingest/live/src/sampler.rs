@@ -28,6 +28,7 @@ impl Default for Sampler {
 
 impl Sampler {
     /// Counts an event that the viewer wants; returns true if it is shown.
+    #[must_use]
     pub fn takes(&mut self) -> bool {
         let is_turn = self.matching.is_multiple_of(self.stride);
         let is_shown = is_turn && self.shown < SHOWN_PER_SECOND_MAX;

@@ -141,6 +141,8 @@ impl Viewer {
             matching: self.sampler.begin_second(),
             shown: std::mem::take(&mut self.shown),
             dropped: self.dropped,
+            nodes: 1,
+            nodes_missing: 0,
         };
         // Otherwise they are told in a second.
         if self.messages.try_send(LiveMessage::Rate(rate)).is_ok() {

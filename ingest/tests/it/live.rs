@@ -1,9 +1,12 @@
 //! Live stream: what a viewer is shown of requests, from the socket to the message.
 
 use crate::test_env::{KEY, OTHER_KEY, TestEnv, batch, event};
-use millrace_live::{LiveFilter, LiveMessage, WatchRequest};
+use millrace_ingest::live_endpoint::LiveEndpoint;
+use millrace_live::{LiveFilter, LiveMessage, RemoteWatch, WatchRequest};
 use millrace_pipeline::Ack;
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::Receiver;
@@ -183,4 +186,67 @@ fn events_of_large_bodies_are_shown_too() {
         (&json!("large"), &Value::Null)
     );
     assert!(shown["bytes"].as_u64().unwrap() > 600 << 10, "{shown}");
+}
+
+/// Sends a request to an endpoint; returns the lines of the answer.
+fn ask(addr: SocketAddr, path: &str, token: &str, body: &[u8]) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    let bytes = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n\
+         Content-Length: {bytes}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+    BufReader::new(stream)
+}
+
+#[test]
+fn an_endpoint_shows_events_to_whoever_has_its_token() {
+    let env = TestEnv::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let started = LiveEndpoint::start(any, "token".to_owned(), env.live.clone());
+    let endpoint = runtime.block_on(started).unwrap();
+    let watch = RemoteWatch::from(WatchRequest {
+        project_id: env.project_id,
+        filter: LiveFilter::default(),
+        shows_ip: false,
+        seen: None,
+    });
+    let watch = serde_json::to_vec(&watch).unwrap();
+    for (path, token, body, status) in [
+        ("/", "token", &watch[..], "404"),
+        ("/live", "", &watch[..], "401"),
+        ("/live", "toke", &watch[..], "401"),
+        ("/live", "tokem", &watch[..], "401"),
+        ("/live", "token", &b"{}"[..], "400"),
+        ("/live", "token", &[b' '; 70 << 10][..], "413"),
+    ] {
+        let mut answer = String::new();
+        let mut lines = ask(endpoint.addr(), path, token, body);
+        lines.read_line(&mut answer).unwrap();
+        assert!(answer.contains(status), "{path} {token}: {answer}");
+        let _ = lines.read_to_string(&mut answer);
+        assert!(!answer.contains("event"), "{answer}");
+    }
+    let mut lines = ask(endpoint.addr(), "/live", "token", &watch);
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.contains("200"), "{line}");
+    assert_eq!(env.post("/batch/", batch(&["page"])).status, 200);
+    let shown = loop {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "the stream ended");
+        if let Ok(LiveMessage::Event { json, .. }) = serde_json::from_str(&line) {
+            break serde_json::from_str::<Value>(&json).unwrap();
+        }
+    };
+    assert_eq!(shown["event"], "page");
+    assert!(shown.get("client_ip").is_none(), "{shown}");
 }

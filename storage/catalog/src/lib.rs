@@ -7,6 +7,7 @@
 //! | `connect` | connection pools from a URL; durability settings of SQLite |
 //! | `actor`, `activity` | author of a change; the log of all changes |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
+//! | `node_endpoints` | endpoints at which nodes serve their live streams |
 //! | `project_keys` | project keys, with which events are posted |
 //! | [`email`] | addresses in one form; no I/O |
 //! | `person_watermark` | the time up to which persons are known |
@@ -62,6 +63,7 @@ mod level;
 pub mod limits;
 mod location;
 mod migrations;
+mod node_endpoints;
 pub mod page;
 mod patch;
 mod person_watermark;
@@ -89,6 +91,7 @@ pub use entities::batch_exports::{DestinationType, ExportModel, Model as BatchEx
 pub use entities::clickhouse_users::Model as ClickHouseUser;
 pub use entities::historical_migrations::{MigrationState, Model as HistoricalMigration};
 pub use entities::ingest_nodes::{Model as IngestNode, NodeState};
+pub use entities::node_endpoints::Model as NodeEndpoint;
 pub use entities::organization_domains::Model as Domain;
 pub use entities::organization_invites::{
     Model as InviteRecord, ProjectAccess, ProjectAccessLevel, ProjectAccesses,
@@ -123,6 +126,7 @@ pub mod text {
     pub const ANY: &str = "any";
 }
 pub use cleanup::Cleanup;
+pub use node_endpoints::NodeEndpoints;
 pub use page::{Page, PageRequest};
 pub use patch::Patch;
 pub use person_watermark::PersonWatermark;

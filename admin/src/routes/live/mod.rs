@@ -42,7 +42,8 @@ pub(crate) fn operations() -> Vec<Operation> {
                  SDK, its size in bytes, the project key masked and, for administrators, the \
                  client's address. `stored`: `ids` of logged events that are in ClickHouse now. \
                  `rate`, each second: `events` of the project, `matching` the filter, `shown`; \
-                 `unseen` were too many to look at, and for `dropped` the connection was too slow. \
+                 `unseen` were too many to look at, for `dropped` the connection was too slow, and \
+                 `nodes_missing` are not reached. \
                  Above 50 matching events a second, a sample of them is shown. Events of the last \
                  15 seconds are shown again behind the header `Last-Event-ID`. The stream ends when \
                  the key or its access does.",

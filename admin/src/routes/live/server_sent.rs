@@ -50,6 +50,7 @@ mod tests {
         let rate = LiveMessage::Rate(LiveRate {
             events: 3,
             shown: 1,
+            nodes: 2,
             ..LiveRate::default()
         });
         let table = [
@@ -57,7 +58,7 @@ mod tests {
             (stored, "event: stored\ndata: {\"ids\":[\"7-n1\"]}\n\n"),
             (
                 rate,
-                "event: rate\ndata: {\"events\":3,\"unseen\":0,\"matching\":0,\"shown\":1,\"dropped\":0}\n\n",
+                "event: rate\ndata: {\"events\":3,\"unseen\":0,\"matching\":0,\"shown\":1,\"dropped\":0,\"nodes\":2,\"nodes_missing\":0}\n\n",
             ),
         ];
         for (message, expected) in table {

@@ -142,9 +142,15 @@ async fn the_true_rate_is_told_of_events_that_are_not_shown() {
         matching: 160,
         shown: 50,
         dropped: 0,
+        nodes: 1,
+        nodes_missing: 0,
     };
     assert_eq!(rate, expected);
-    assert_eq!(next_rate(&mut messages).await, LiveRate::default());
+    let nothing = LiveRate {
+        nodes: 1,
+        ..LiveRate::default()
+    };
+    assert_eq!(next_rate(&mut messages).await, nothing);
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,7 @@ pub mod import_leases;
 pub mod import_quotas;
 pub mod ingest_nodes;
 pub mod leases;
+pub mod node_endpoints;
 pub mod organization_domains;
 pub mod organization_invites;
 pub mod organization_memberships;
