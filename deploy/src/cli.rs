@@ -2,7 +2,7 @@
 
 use crate::commands::{
     backup, clickhouse_users, credentials, historical_migrations, import, invites, keys, log,
-    members, migrate, nodes, organizations, purge, query, rejected_events, secrets,
+    members, migrate, nodes, organizations, purge, query, rejected_events, secrets, tail,
 };
 use crate::config::Settings;
 use clap::error::{ContextKind, ContextValue};
@@ -117,6 +117,8 @@ pub enum Command {
     Migrate(migrate::Migrate),
     /// Run SQL over the rows of a project
     Query(query::Query),
+    /// Show the events of a project as they arrive, accepted or rejected
+    Tail(tail::Tail),
     /// Print the settings and where each comes from
     Config,
     /// Create, list and revoke keys

@@ -152,6 +152,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Credentials(command)) => commands::credentials::run(config, command),
         Some(Command::Migrate(migrate)) => commands::migrate::run(config, migrate),
         Some(Command::Query(query)) => commands::query::run(config, query),
+        Some(Command::Tail(tail)) => commands::tail::run(config, tail),
         Some(Command::Config) => {
             print(&config::show(&cli::command(), layers, config));
             Ok(())

@@ -1,4 +1,5 @@
 //! Operator's commands. They need no API key: access to the data folder or the database is enough.
+//! Only `tail` asks the API, with a key.
 
 pub mod backup;
 pub mod clickhouse_users;
@@ -18,6 +19,7 @@ pub mod query;
 pub mod rejected_events;
 pub mod secrets;
 mod table;
+pub mod tail;
 
 pub use millrace_import::count::counted;
 pub use next_step::{Invocation, quoted};

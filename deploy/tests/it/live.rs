@@ -1,10 +1,11 @@
 //! Live stream of the program: an event is shown as it is accepted, and once it is in ClickHouse,
 //! also where the API runs in another process than ingestion.
 
-use crate::server::{Server, eventually};
+use crate::server::{Server, eventually, millrace};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -102,4 +103,38 @@ fn events_of_other_processes_are_shown_by_their_endpoint() {
             }
         }
     }
+}
+
+#[test]
+fn tail_prints_a_line_of_json_for_each_message() {
+    let home = TempDir::new().unwrap();
+    let nowhere = ["--clickhouse-url", "http://127.0.0.1:9"];
+    let server = Server::start_with(home.path(), &nowhere);
+    let mut tail = millrace()
+        .args(["tail", "--json", "--event", "wanted", "--data-dir"])
+        .arg(home.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(tail.stdout.take().unwrap());
+    // The first numbers are told once the stream is open.
+    read_to(&mut lines, r#"{"rate":"#);
+    server.capture(&json!([
+        {"event": "other", "distinct_id": "ann"},
+        {"event": "wanted", "distinct_id": "ann"},
+    ]));
+    let event = read_to(&mut lines, r#"{"id":"#);
+    assert!(event.contains(r#""event":"wanted""#), "{event}");
+    tail.kill().unwrap();
+    tail.wait().unwrap();
+    let refused = millrace()
+        .args(["tail", "--project", "99", "--data-dir"])
+        .arg(home.path())
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && error.contains("not_found"),
+        "{error}"
+    );
 }
