@@ -4,10 +4,11 @@
 //! sampled once more. Numbers of a second are the sums of those that nodes told in it. Nodes that
 //! come later are found by looking for them again and again.
 
-use super::Directory;
+use super::directory::Directory;
 use super::node_stream::NodeStream;
+use super::second::Second;
 use millrace_catalog::NodeEndpoint;
-use millrace_live::{LiveMessage, LiveRate, Sampler, WatchRequest};
+use millrace_live::{LiveMessage, WatchRequest};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub(super) struct Merge {
     /// Tasks that read streams of nodes.
     tasks: JoinSet<()>,
     nodes: HashMap<String, KnownNode>,
-    numbers: Numbers,
+    second: Second,
 }
 
 /// Node that is watched.
@@ -49,16 +50,6 @@ struct KnownNode {
     task: AbortHandle,
     /// Time of the last numbers.
     heard_at: Option<Instant>,
-}
-
-/// Numbers of this second, and the sample of its events.
-#[derive(Default)]
-struct Numbers {
-    sampler: Sampler,
-    /// Sum of what nodes told.
-    told: LiveRate,
-    shown: u64,
-    dropped: u64,
 }
 
 impl Merge {
@@ -77,7 +68,7 @@ impl Merge {
             messages,
             tasks: JoinSet::new(),
             nodes: HashMap::new(),
-            numbers: Numbers::default(),
+            second: Second::default(),
         };
         (merge, read)
     }
@@ -103,8 +94,10 @@ impl Merge {
                 Some((node, message)) = self.messages.recv() => self.take(&node, message),
                 _ = seconds.tick() => self.tell_rate(),
                 _ = looks.tick() => {
-                    let others = self.directory.others().await;
-                    self.watch_only(others);
+                    // Otherwise those that are watched stay.
+                    if let Some(others) = self.directory.others().await {
+                        self.watch_only(others);
+                    }
                 }
                 // Those that ended; others are asked again by themselves.
                 Some(_) = self.tasks.join_next() => {}
@@ -147,21 +140,19 @@ impl Merge {
     fn take(&mut self, node: &str, message: LiveMessage) {
         match message {
             LiveMessage::Event { .. } => {
-                if self.numbers.sampler.takes() {
-                    match self.viewer.try_send(message) {
-                        Ok(()) => self.numbers.shown += 1,
-                        Err(_) => self.numbers.dropped += 1,
-                    }
+                if self.second.takes() {
+                    let is_sent = self.viewer.try_send(message).is_ok();
+                    self.second.note_shown(is_sent);
                 }
             }
             LiveMessage::Stored { ids } => {
                 let count = ids.len() as u64;
                 if self.viewer.try_send(LiveMessage::Stored { ids }).is_err() {
-                    self.numbers.dropped += count;
+                    self.second.note_dropped(count);
                 }
             }
             LiveMessage::Rate(rate) => {
-                self.numbers.told = self.numbers.told.plus(rate);
+                self.second.add(rate);
                 if let Some(node) = self.nodes.get_mut(node) {
                     node.heard_at = Some(Instant::now());
                 }
@@ -171,26 +162,17 @@ impl Merge {
 
     fn tell_rate(&mut self) {
         let now = Instant::now();
-        let is_heard = |node: &&KnownNode| {
+        let mut heard = 0;
+        for node in self.nodes.values() {
             let heard_at = node.heard_at;
-            heard_at.is_some_and(|at| now.duration_since(at) < HEARD_WITHIN)
-        };
-        let heard = self.nodes.values().filter(is_heard).count();
+            heard += usize::from(heard_at.is_some_and(|at| now.duration_since(at) < HEARD_WITHIN));
+        }
         let missing = self.nodes.len() - heard;
-        let numbers = &mut self.numbers;
-        numbers.sampler.begin_second();
-        let rate = LiveRate {
-            shown: std::mem::take(&mut numbers.shown),
-            dropped: numbers.told.dropped.saturating_add(numbers.dropped),
-            nodes: u32::try_from(heard).unwrap_or(u32::MAX),
-            nodes_missing: u32::try_from(missing).unwrap_or(u32::MAX),
-            ..std::mem::take(&mut numbers.told)
-        };
-        numbers.dropped = match self.viewer.try_send(LiveMessage::Rate(rate)) {
-            Ok(()) => 0,
+        let rate = self.second.end(heard, missing);
+        if self.viewer.try_send(LiveMessage::Rate(rate)).is_err() {
             // Told with the next numbers.
-            Err(_) => rate.dropped,
-        };
+            self.second.note_dropped(rate.dropped);
+        }
     }
 }
 
