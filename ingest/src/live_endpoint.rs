@@ -129,7 +129,7 @@ async fn answer(request: Request<Incoming>, guarded: &Guarded) -> Response<Respo
     match watch(request, guarded).await {
         Ok(messages) => Response::new(lines(messages)),
         Err(status) => {
-            let mut response = Response::new(Empty::new().boxed_unsync());
+            let mut response = Response::new(Empty::<Bytes>::new().boxed_unsync());
             *response.status_mut() = status;
             response
         }

@@ -53,7 +53,7 @@ impl WatchedProject {
         for viewer in &mut self.viewers {
             viewer.offer(&mut offer);
         }
-        self.keep(event);
+        self.keep(Arc::clone(&event));
     }
 
     fn keep(&mut self, event: Arc<LiveEvent>) {
