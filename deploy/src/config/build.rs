@@ -109,12 +109,13 @@ fn workers(setting: Option<usize>) -> anyhow::Result<usize> {
 
 /// URL by which other processes reach the node.
 fn node_url(settings: &IngestSettings) -> anyhow::Result<Option<String>> {
-    let Some(address) = settings.node_addr else {
-        return Ok(None);
+    let url = web_address("node_url", settings.node_url.clone())?;
+    let address = match (settings.node_addr, url) {
+        (Some(_), Some(url)) => return Ok(Some(url)),
+        (None, Some(_)) => bail!("node_url is set; give also node_addr, where the node listens"),
+        (None, None) => return Ok(None),
+        (Some(address), None) => address,
     };
-    if let Some(url) = web_address("node_url", settings.node_url.clone())? {
-        return Ok(Some(url));
-    }
     if address.ip().is_unspecified() {
         bail!("node_addr is {address}; give node_url, too, by which other machines reach it");
     }

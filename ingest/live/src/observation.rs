@@ -92,6 +92,14 @@ impl Observation {
         self.show(RequestOutcome::Refused);
     }
 
+    /// Counts the events as unseen: their rows are in the log, at a position that is not known.
+    pub fn missed(self) {
+        let events = u64::from(self.facts.accepted) + u64::from(self.facts.rejected);
+        let unseen = events;
+        let counts = EventCounts { events, unseen };
+        self.shared.projects.count(self.project_id, counts);
+    }
+
     fn show(self, outcome: RequestOutcome) {
         let Self {
             shared,
@@ -141,8 +149,10 @@ mod tests {
         // The queue is full, so that nothing is copied; then nobody reads it.
         observe().logged(Lane::Live, POSITION);
         assert_eq!(shared.projects.counts(project_id), counts(9, 4));
+        observe().missed();
+        assert_eq!(shared.projects.counts(project_id), counts(13, 8));
         drop(receiver);
         observe().logged(Lane::Live, POSITION);
-        assert_eq!(shared.projects.counts(project_id), counts(13, 8));
+        assert_eq!(shared.projects.counts(project_id), counts(17, 12));
     }
 }

@@ -261,8 +261,10 @@ async fn commit(
     match committed.pending {
         None => {
             core.process.request_dedup.insert(fingerprint);
-            if let (Some(observation), Some(position)) = (observation, committed.position) {
-                observation.logged(lane, position);
+            match (observation, committed.position) {
+                (Some(observation), Some(position)) => observation.logged(lane, position),
+                (Some(observation), None) => observation.missed(),
+                (None, _) => {}
             }
         }
         Some(pending) if fingerprint.is_some() || observation.is_some() => {
