@@ -26,15 +26,16 @@
 //! | `retention` | drops person updates that were applied long ago |
 //! | `project_views`, `project_users` | [`ProjectViews`], [`ProjectUsers`]: access of a project to its rows |
 //! | `project_query`, `running_query` | [`ProjectAnswer`]: answers of customers' statements; their end |
-//! | `rejected_events`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
+//! | `rejected_events`, `rejected_filter`, `rejected_groups` | rejected events, and those that were sent again |
+//! | `purge`, `backup` | for the operator: deleted projects, backups |
 //! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
 //!
 //! Constraints:
 //! - An insert is one block of one partition: the engine stores it as one part, all or nothing.
 //! - Nothing here retries. [`InsertOutcome`] tells whether a retry is safe; the shipper decides.
 //! - Identifiers and literals come from [`Settings`] and from numbers and uuids, never from
-//!   clients; they are quoted all the same. A SELECT that is given whole is its author's
-//!   responsibility.
+//!   clients, but for the code that rejected events are looked for by; all are quoted. A SELECT
+//!   that is given whole is its author's responsibility.
 
 #![forbid(unsafe_code)]
 
@@ -64,6 +65,8 @@ mod query_error;
 mod query_id;
 mod quorum;
 mod rejected_events;
+mod rejected_filter;
+mod rejected_groups;
 mod replication;
 mod retention;
 mod running_query;
@@ -94,7 +97,9 @@ pub use project_views::{ProjectToken, ProjectViews};
 pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};
-pub use rejected_events::{RejectedCount, RejectedEvent, RejectedFilter};
+pub use rejected_events::{RejectedCount, RejectedEvent};
+pub use rejected_filter::RejectedFilter;
+pub use rejected_groups::RejectedGroup;
 pub use replication::{Replication, ReplicationError};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{Settings, quoted_name, quoted_text};
