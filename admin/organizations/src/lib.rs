@@ -75,7 +75,8 @@ pub use plugins::{
     Plugins, SourceParseError, SourceParser, source_bytes,
 };
 pub use projects::{
-    ClickHouseUsers, NewClickHouseLogin, NewProject, ProjectChange, ProjectKeyChanges, Projects,
+    BegunResend, ClickHouseUsers, NewClickHouseLogin, NewProject, NewResend, ProjectChange,
+    ProjectKeyChanges, Projects, RejectedEventResends,
 };
 pub use proxy_records::{ProxyRecordView, ProxyRecords};
 pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};

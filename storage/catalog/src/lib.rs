@@ -100,6 +100,7 @@ pub use entities::plugin_configs::Model as PluginConfig;
 pub use entities::plugins::{Model as Plugin, PluginType};
 pub use entities::projects::Model as Project;
 pub use entities::proxy_records::{Model as ProxyRecord, ProxyStatus};
+pub use entities::rejected_event_resends::Model as RejectedEventResend;
 pub use entities::role_memberships::Model as RoleMembership;
 pub use entities::roles::{FlagsAccess, Model as Role};
 pub use entities::users::Model as User;

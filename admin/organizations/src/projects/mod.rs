@@ -7,6 +7,7 @@
 //! | `keys` | project keys, with which events are posted |
 //! | `change` | settings, deletion |
 //! | `clickhouse_users` | users of projects in ClickHouse |
+//! | `rejected_event_resends` | rejected events that are being sent again |
 //! | `locks` | projects that are about to be changed |
 
 mod change;
@@ -15,11 +16,13 @@ mod handles;
 mod input;
 mod keys;
 mod locks;
+mod rejected_event_resends;
 
 pub use clickhouse_users::{ClickHouseUsers, NewClickHouseLogin};
 pub use handles::{ProjectKeyChanges, Projects};
 pub(crate) use input::CheckedProject;
 pub use input::{NewProject, ProjectChange};
+pub use rejected_event_resends::{BegunResend, NewResend, RejectedEventResends};
 
 use keys::{is_imported, key_taken};
 use locks::project_audit;

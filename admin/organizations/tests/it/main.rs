@@ -38,6 +38,7 @@ mod plugins;
 mod project_keys;
 mod projects;
 mod proxy_records;
+mod rejected_event_resends;
 mod response_bytes;
 mod roles;
 mod signup;

@@ -38,6 +38,7 @@ pub mod plugin_source_files;
 pub mod plugins;
 pub mod projects;
 pub mod proxy_records;
+pub mod rejected_event_resends;
 pub mod role_memberships;
 pub mod roles;
 pub mod unused_users;
