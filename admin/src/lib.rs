@@ -20,6 +20,7 @@
 //! | [`mail`] | invitations and notices through SMTP |
 //! | [`plugin_catalogue`] | plugins that can be installed |
 //! | [`project_queries`], `query_slots` | queries of projects in ClickHouse; how many run at a time |
+//! | [`rejected_events`] | rejected events of projects |
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
 //! | `stopping` | the server's stop, and clients that stall in a request meanwhile |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
@@ -59,6 +60,7 @@ pub mod plugin_catalogue;
 pub mod project_queries;
 pub mod proxy_check;
 mod query_slots;
+pub mod rejected_events;
 mod request;
 mod response;
 mod router;

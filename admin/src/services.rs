@@ -7,6 +7,7 @@ use crate::plugin_catalogue::PluginCatalogue;
 use crate::project_queries::ProjectQueries;
 use crate::proxy_check::ProbeOptions;
 use crate::query_slots::QuerySlots;
+use crate::rejected_events::RejectedEvents;
 use crate::stopping::Stopping;
 use ipnet::IpNet;
 use millrace_catalog::Catalog;
@@ -96,7 +97,9 @@ pub struct Services {
     pub key_cache: KeyCache,
     /// Runs the queries of projects; `None`: there are none.
     pub project_queries: Option<Arc<dyn ProjectQueries>>,
-    /// Slots of these queries.
+    /// Reads rejected events and sends them again; `None`: nobody does.
+    pub rejected_events: Option<Arc<dyn RejectedEvents>>,
+    /// Slots of queries in ClickHouse.
     pub(crate) query_slots: QuerySlots,
     /// Stop of the server over these services.
     pub(crate) stopping: Stopping,
@@ -117,6 +120,7 @@ impl Services {
             source_parser: None,
             key_cache: KeyCache::default(),
             project_queries: None,
+            rejected_events: None,
             query_slots: QuerySlots::default(),
             stopping: Stopping::default(),
         }

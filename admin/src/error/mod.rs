@@ -2,10 +2,11 @@
 //!
 //! [`ApiError`] is the message for the client. Internal errors are logged where they arise and
 //! answered without details. This module maps errors of the catalog to statuses, `query` those of
-//! ClickHouse; `wire` holds the bodies.
+//! ClickHouse, `rejected_events` those about rejected events; `wire` holds the bodies.
 
 mod clickhouse_detail;
 mod query;
+mod rejected_events;
 mod wire;
 
 pub(crate) use wire::{ErrorBody, ProblemBody};

@@ -10,6 +10,7 @@ use crate::mail::{
 };
 use crate::project_queries::{ANSWER_BYTES_MAX as QUERY_ANSWER_BYTES_MAX, ANSWER_ROWS_MAX};
 use crate::query_slots;
+use crate::rejected_events::RESEND_EVENTS_MAX;
 use crate::response::ResponseSchema;
 use crate::response::stream::STREAM_BYTES;
 use crate::services::ApiConfig;
@@ -84,6 +85,7 @@ pub(crate) enum Limit {
     AllQueries,
     QueryRows,
     QueryBytes,
+    ResentEvents,
 }
 
 /// A limit in numbers; settings have their default values.
@@ -193,9 +195,7 @@ impl Limit {
             Self::ExportRuns => of_organization("runs at a time (half of export_runs_max)", 1),
             Self::Plugins => of_organization("plugins_max", catalog.plugins_max),
             Self::PluginSources => of_organization("sources read at a time", 1),
-            Self::Queries | Self::AllQueries | Self::QueryRows | Self::QueryBytes => {
-                self.of_queries()
-            }
+            _ => self.of_queries(),
         }
     }
 
@@ -205,6 +205,7 @@ impl Limit {
             Self::AllQueries => ("queries at a time", "process", query_slots::ALL_MAX as u64),
             Self::QueryRows => ("rows of an answer", "query", ANSWER_ROWS_MAX),
             Self::QueryBytes => ("bytes of an answer", "query", QUERY_ANSWER_BYTES_MAX),
+            Self::ResentEvents => ("events sent again", "request", RESEND_EVENTS_MAX.into()),
             _ => {
                 let max = query_slots::ORGANIZATION_MAX as u64;
                 ("queries at a time", "organization", max)

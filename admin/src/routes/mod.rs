@@ -14,6 +14,7 @@ mod plugins;
 mod projects;
 mod proxy_records;
 mod queries;
+mod rejected_events;
 mod role_memberships;
 mod role_scopes;
 mod roles;
@@ -40,6 +41,7 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
         projects::operations(),
         proxy_records::operations(),
         queries::operations(),
+        rejected_events::operations(),
         role_memberships::operations(),
         roles::operations(),
         signup::operations(),

@@ -1,6 +1,7 @@
 //! Fixture: the API over a catalog after its first start.
 
 use crate::fake_queries::FakeQueries;
+use crate::fake_rejected_events::FakeRejectedEvents;
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{Actor, Catalog, Level, Scopes, User};
@@ -111,6 +112,7 @@ impl Fixture {
         let mut services = Services::new(catalog.clone(), SecretKey::generate().unwrap());
         services.source_parser = Some(Arc::new(SourcesInProcess));
         services.project_queries = Some(Arc::new(FakeQueries));
+        services.rejected_events = Some(Arc::new(FakeRejectedEvents::default()));
         services.config = Self::unthrottled();
         set(&mut services);
         let api = millrace_admin::routes(services).unwrap();

@@ -2,6 +2,7 @@
 
 use crate::Fixture;
 use crate::fake_queries::FakeQueries;
+use crate::fake_rejected_events::FakeRejectedEvents;
 use millrace_admin::{ApiConfig, Services};
 use millrace_exports::SecretKey;
 use millrace_organizations::testing::SourcesInProcess;
@@ -47,6 +48,7 @@ impl TestServer {
         let mut services = Services::new(fixture.catalog.clone(), SecretKey::generate().unwrap());
         services.source_parser = Some(Arc::new(SourcesInProcess));
         services.project_queries = Some(Arc::new(FakeQueries));
+        services.rejected_events = Some(Arc::new(FakeRejectedEvents::default()));
         services.config = ApiConfig {
             wrong_keys_per_minute_max: 0,
             ..Fixture::unthrottled()
