@@ -8,6 +8,7 @@ use crate::connect;
 use crate::nodes;
 use crate::plugin_source::SourceProcesses;
 use crate::project_queries::Queries;
+use crate::rejected_events::RejectedEventStore;
 use crate::secret_key;
 use crate::thread_priority::lower_priority;
 use anyhow::{Context, anyhow};
@@ -224,9 +225,11 @@ pub fn outbox(config: &Config) -> Option<Outbox> {
 
 /// Services of the API, as configured.
 fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Services {
+    let rejected_events = RejectedEventStore::new(config, catalog.clone());
     let mut services = Services::new(catalog.with_limits(config.limits), secret_key);
     services.source_parser = Some(Arc::new(SourceProcesses::default()));
     services.project_queries = Some(Arc::new(Queries::new(config)));
+    services.rejected_events = Some(Arc::new(rejected_events));
     services.config = ApiConfig {
         public_url: config.admin_public_url.clone(),
         trusted_proxies: config.trusted_proxies.clone(),

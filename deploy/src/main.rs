@@ -9,6 +9,7 @@
 //! | `engine_process`, `clickhouse_users` | the embedded ClickHouse's own process, and its users |
 //! | `clickhouse_sync` | users of projects in ClickHouse, as the catalog has them |
 //! | `project_access`, `project_queries` | logins for the rows of projects; their queries |
+//! | `rejected_events` | rejected events that are corrected and sent again |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
 //! | `node_registration`, `starts_file` | registration of a node, which detects copies of its data folder |
@@ -64,6 +65,7 @@ mod project_access;
 mod project_queries;
 #[cfg(test)]
 mod reference;
+mod rejected_events;
 mod restore_mark;
 mod secret_key;
 mod serve;

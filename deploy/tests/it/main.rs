@@ -55,6 +55,7 @@ mod prose;
 mod read_only_commands;
 mod readme;
 mod rejected_events;
+mod rejected_events_api;
 mod secrets;
 mod server;
 mod service;
