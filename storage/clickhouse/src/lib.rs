@@ -27,6 +27,7 @@
 //! | `project_views`, `project_users` | [`ProjectViews`], [`ProjectUsers`]: access of a project to its rows |
 //! | `project_query`, `running_query` | [`ProjectAnswer`]: answers of customers' statements; their end |
 //! | `rejected_events`, `rejected_filter`, `rejected_groups` | rejected events, and those that were sent again |
+//! | `stats` | [`StatsRow`]: numbers of events by project and time |
 //! | `purge`, `backup` | for the operator: deleted projects, backups |
 //! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
 //!
@@ -75,6 +76,7 @@ mod select;
 mod settings;
 mod shards;
 mod single_flight;
+mod stats;
 mod tail;
 mod tls;
 mod usable;
@@ -103,6 +105,10 @@ pub use rejected_groups::RejectedGroup;
 pub use replication::{Replication, ReplicationError};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{Settings, quoted_name, quoted_text};
+pub use stats::{
+    DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, StatsDetail, StatsGrouping, StatsKind, StatsProgress,
+    StatsQuery, StatsRow,
+};
 pub use tls::{Tls, TlsError};
 pub use usable::{Purpose, Unusable};
 

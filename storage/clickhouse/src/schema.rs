@@ -13,6 +13,8 @@ use crate::dialect::Dialect;
 const BY_DISTINCT_ID: &str = "sipHash64(distinct_id)";
 /// Sharding key of rejected events, which need not have a distinct id.
 const BY_REQUEST: &str = "sipHash64(request_id)";
+/// Sharding key of sums, whose versions a merge has to find together.
+const BY_PROJECT: &str = "sipHash64(team_id)";
 /// Table of boot ids.
 pub(crate) const BOOT_IDS: &str = "server_runs";
 
@@ -27,7 +29,7 @@ pub(crate) struct Migration {
 }
 
 /// Every migration, in order.
-pub(crate) const MIGRATIONS: [Migration; 6] = [
+pub(crate) const MIGRATIONS: [Migration; 7] = [
     Migration {
         version: 1,
         name: "events",
@@ -63,6 +65,14 @@ pub(crate) const MIGRATIONS: [Migration; 6] = [
         statements: |dialect| {
             let create = rejected_events_resent(dialect);
             dialect.spread(crate::rejected_events::RESENT, create, BY_REQUEST)
+        },
+    },
+    Migration {
+        version: 7,
+        name: "project_stats",
+        statements: |dialect| {
+            let create = crate::stats::create(dialect);
+            dialect.spread(crate::stats::STATS, create, BY_PROJECT)
         },
     },
 ];

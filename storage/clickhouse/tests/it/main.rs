@@ -30,3 +30,4 @@ mod reads;
 mod rejected_events;
 mod shards;
 mod stale_answers;
+mod stats;
