@@ -3,6 +3,7 @@
 use crate::error::ApiError;
 use crate::page::{self, Envelope, LIMIT_MAX};
 use crate::project_queries::{ProjectQueries, QueryFailure};
+use crate::project_stats::ProjectStats;
 use crate::query_slots::{NoSlot, ORGANIZATION_MAX, QueryPermit};
 use crate::rejected_events::RejectedEvents;
 use crate::request::uuid_text;
@@ -123,6 +124,16 @@ impl Context {
     pub(crate) fn rejected_events(&self) -> Result<&dyn RejectedEvents, ApiError> {
         let rejected_events = self.services.rejected_events.as_deref();
         rejected_events.ok_or_else(ApiError::unavailable)
+    }
+
+    /// Reader of numbers of events.
+    ///
+    /// # Errors
+    ///
+    /// 503 if there is none.
+    pub(crate) fn project_stats(&self) -> Result<&dyn ProjectStats, ApiError> {
+        let project_stats = self.services.project_stats.as_deref();
+        project_stats.ok_or_else(ApiError::unavailable)
     }
 
     /// Waits a while for a slot in which the path's organization may ask ClickHouse.

@@ -20,7 +20,7 @@
 //! | [`mail`] | invitations and notices through SMTP |
 //! | [`plugin_catalogue`] | plugins that can be installed |
 //! | [`project_queries`], `query_slots` | queries of projects in ClickHouse; how many run at a time |
-//! | [`rejected_events`] | rejected events of projects |
+//! | [`rejected_events`], [`project_stats`] | rejected events of projects; numbers of events |
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
 //! | `stopping` | the server's stop, and clients that stall in a request meanwhile |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
@@ -58,6 +58,7 @@ mod operation;
 mod page;
 pub mod plugin_catalogue;
 pub mod project_queries;
+pub mod project_stats;
 pub mod proxy_check;
 mod query_slots;
 pub mod rejected_events;

@@ -5,6 +5,7 @@ use crate::key_cache::KeyCache;
 use crate::mail::Outbox;
 use crate::plugin_catalogue::PluginCatalogue;
 use crate::project_queries::ProjectQueries;
+use crate::project_stats::ProjectStats;
 use crate::proxy_check::ProbeOptions;
 use crate::query_slots::QuerySlots;
 use crate::rejected_events::RejectedEvents;
@@ -99,6 +100,8 @@ pub struct Services {
     pub project_queries: Option<Arc<dyn ProjectQueries>>,
     /// Reads rejected events and sends them again; `None`: nobody does.
     pub rejected_events: Option<Arc<dyn RejectedEvents>>,
+    /// Reads numbers of events; `None`: nobody counts.
+    pub project_stats: Option<Arc<dyn ProjectStats>>,
     /// Slots of queries in ClickHouse.
     pub(crate) query_slots: QuerySlots,
     /// Stop of the server over these services.
@@ -121,6 +124,7 @@ impl Services {
             key_cache: KeyCache::default(),
             project_queries: None,
             rejected_events: None,
+            project_stats: None,
             query_slots: QuerySlots::default(),
             stopping: Stopping::default(),
         }

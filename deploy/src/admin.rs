@@ -10,6 +10,7 @@ use crate::plugin_source::SourceProcesses;
 use crate::project_queries::Queries;
 use crate::rejected_events::RejectedEventStore;
 use crate::secret_key;
+use crate::stats::{self, StatsStore};
 use crate::thread_priority::lower_priority;
 use anyhow::{Context, anyhow};
 use millrace_admin::dns::Dns;
@@ -43,7 +44,7 @@ pub struct Admin {
     /// True if the catalog answered the last health check.
     catalog_answers: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
-    /// Stops the cleanup, which only a leader does; the API goes on.
+    /// Stops the cleanup and the counting of events, which only leaders do; the API goes on.
     stop_cleanup: CancellationToken,
     ended: oneshot::Receiver<anyhow::Result<()>>,
 }
@@ -108,7 +109,7 @@ impl Admin {
         }
     }
 
-    /// Guard that stops the cleanup when it is dropped: it leads no more.
+    /// Guard that stops the cleanup and the counting when it is dropped: they lead no more.
     pub fn stop_cleanup_on_drop(&self) -> DropGuard {
         self.stop_cleanup.clone().drop_guard()
     }
@@ -167,6 +168,7 @@ fn serve(
             never = nodes::watch(&catalog) => match never {},
             never = cleanup::run(&catalog, config.activity_log_kept, cleanup_stopped) => match never {},
             never = users_of_server(config, &catalog) => match never {},
+            never = stats::run(config, &catalog, cleanup_stopped) => match never {},
         }
     });
     runtime.shutdown_background();
@@ -230,6 +232,7 @@ fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Service
     services.source_parser = Some(Arc::new(SourceProcesses::default()));
     services.project_queries = Some(Arc::new(Queries::new(config)));
     services.rejected_events = Some(Arc::new(rejected_events));
+    services.project_stats = Some(Arc::new(StatsStore::new(config)));
     services.config = ApiConfig {
         public_url: config.admin_public_url.clone(),
         trusted_proxies: config.trusted_proxies.clone(),

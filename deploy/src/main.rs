@@ -25,6 +25,7 @@
 //! | `backup`, `restore_mark` | backups of the embedded default, and their restore |
 //! | `cleanup` | deletes rows of deleted projects from the catalog |
 //! | `clickhouse_watch` | health check of ClickHouse, as log, banner and metric |
+//! | `stats` | counts events by project and time |
 //! | `nodes` | metrics of nodes that exports wait for |
 //! | `capacity` | metrics of log and disk capacity |
 
@@ -71,6 +72,7 @@ mod secret_key;
 mod serve;
 mod signals;
 mod starts_file;
+mod stats;
 mod thread_priority;
 
 use clap::FromArgMatches;

@@ -2,11 +2,12 @@
 //!
 //! [`ApiError`] is the message for the client. Internal errors are logged where they arise and
 //! answered without details. This module maps errors of the catalog to statuses, `query` those of
-//! ClickHouse, `rejected_events` those about rejected events; `wire` holds the bodies.
+//! ClickHouse, `rejected_events` and `stats` those about events; `wire` holds the bodies.
 
 mod clickhouse_detail;
 mod query;
 mod rejected_events;
+mod stats;
 mod wire;
 
 pub(crate) use wire::{ErrorBody, ProblemBody};

@@ -19,6 +19,7 @@ mod role_memberships;
 mod role_scopes;
 mod roles;
 mod signup;
+mod stats;
 mod users;
 
 use crate::operation::Operation;
@@ -45,6 +46,7 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
         role_memberships::operations(),
         roles::operations(),
         signup::operations(),
+        stats::operations(),
         documentation::operations(published),
     ]
     .into_iter()

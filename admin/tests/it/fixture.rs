@@ -2,6 +2,7 @@
 
 use crate::fake_queries::FakeQueries;
 use crate::fake_rejected_events::FakeRejectedEvents;
+use crate::fake_stats::FakeStats;
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{Actor, Catalog, Level, Scopes, User};
@@ -113,6 +114,7 @@ impl Fixture {
         services.source_parser = Some(Arc::new(SourcesInProcess));
         services.project_queries = Some(Arc::new(FakeQueries));
         services.rejected_events = Some(Arc::new(FakeRejectedEvents::default()));
+        services.project_stats = Some(Arc::new(FakeStats::default()));
         services.config = Self::unthrottled();
         set(&mut services);
         let api = millrace_admin::routes(services).unwrap();

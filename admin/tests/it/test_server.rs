@@ -3,6 +3,7 @@
 use crate::Fixture;
 use crate::fake_queries::FakeQueries;
 use crate::fake_rejected_events::FakeRejectedEvents;
+use crate::fake_stats::FakeStats;
 use millrace_admin::{ApiConfig, Services};
 use millrace_exports::SecretKey;
 use millrace_organizations::testing::SourcesInProcess;
@@ -49,6 +50,7 @@ impl TestServer {
         services.source_parser = Some(Arc::new(SourcesInProcess));
         services.project_queries = Some(Arc::new(FakeQueries));
         services.rejected_events = Some(Arc::new(FakeRejectedEvents::default()));
+        services.project_stats = Some(Arc::new(FakeStats::default()));
         services.config = ApiConfig {
             wrong_keys_per_minute_max: 0,
             ..Fixture::unthrottled()

@@ -61,6 +61,7 @@ mod server;
 mod service;
 mod settings;
 mod sql_texts;
+mod stats;
 mod stop;
 mod thread_priorities;
 mod tidy;

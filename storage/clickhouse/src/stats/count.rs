@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Names and SDKs of a project that are kept apart in a minute, an hour or a day.
 const NAMES_MAX: u32 = 100;
 /// Longest name and SDK, in characters.
-const NAME_CHARS_MAX: u32 = 200;
+const NAME_CHARS_MAX: u32 = 100;
 /// Settings of the statements: they must neither take the server's memory nor outlive our deadline.
 /// Many made-up names are grouped on disk.
 const BOUNDED: &str = ", max_threads = 2, max_memory_usage = 1073741824, \
@@ -29,7 +29,7 @@ pub enum StatsDetail {
 
 impl ClickHouse {
     /// Counts the events of a kind in a time, in seconds since 1970, by steps of so many seconds.
-    /// The time begins and ends at such a step. Safe to repeat.
+    /// The time ends at such a step, and begins at one unless counting begins. Safe to repeat.
     ///
     /// # Errors
     /// If the server cannot be asked, or takes too long; some sums may be stored then.
