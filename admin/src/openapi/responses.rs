@@ -44,6 +44,7 @@ fn success(operation: &Operation, links: Map<String, Value>, schemas: &mut Schem
     if let Some(written) = written.as_object_mut() {
         let content = match (&operation.response, schemas.of(&operation.response)) {
             (ResponseSchema::Html, _) => Some(json!({ "text/html": {} })),
+            (ResponseSchema::Csv, _) => Some(json!({ "text/csv": {} })),
             (ResponseSchema::Stream(media_types), _) => {
                 let media_types = media_types.iter();
                 let types = media_types.map(|name| ((*name).to_owned(), json!({})));

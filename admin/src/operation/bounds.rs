@@ -103,7 +103,9 @@ impl Bounds {
     pub(super) fn of(has_body: bool, response: &ResponseSchema) -> Self {
         let answer_bytes_max = match response {
             ResponseSchema::Empty => EMPTY_BYTES_MAX,
-            ResponseSchema::Html | ResponseSchema::Json(_) => ANSWER_BYTES_MAX,
+            ResponseSchema::Html | ResponseSchema::Csv | ResponseSchema::Json(_) => {
+                ANSWER_BYTES_MAX
+            }
             ResponseSchema::Stream(_) => STREAM_BYTES,
         };
         let timeout = match response {

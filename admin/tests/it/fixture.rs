@@ -260,7 +260,7 @@ impl Fixture {
         TestResponse {
             status: response.status().as_u16(),
             headers: response.headers().clone(),
-            body: serde_json::from_slice(response.body()).unwrap_or_default(),
+            body: body_of(&response),
         }
     }
 
@@ -305,4 +305,14 @@ impl Fixture {
         self.request(method, path, &headers, body.to_string().as_bytes())
             .await
     }
+}
+
+/// Body as JSON: CSV as a text, and `null` for all that is no JSON.
+fn body_of(response: &http::Response<bytes::Bytes>) -> Value {
+    let content_type = response.headers().get("content-type");
+    let is_csv = content_type.is_some_and(|it| it.as_bytes().starts_with(b"text/csv"));
+    if is_csv {
+        return String::from_utf8_lossy(response.body()).into();
+    }
+    serde_json::from_slice(response.body()).unwrap_or_default()
 }

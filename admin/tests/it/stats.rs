@@ -12,6 +12,7 @@ on_both!(
     a_question_has_whole_steps_of_the_projects_of_its_path,
     sums_have_names_and_add_up_to_the_totals,
     questions_without_an_answer_are_refused,
+    the_usage_of_a_month_is_a_table_of_days_and_projects,
 );
 
 const PROJECT: &str = "/api/projects/@current/stats/";
@@ -159,4 +160,35 @@ async fn questions_without_an_answer_are_refused() {
     let key = fixture.key(&["query:read"]).await;
     let refused = fixture.send("GET", PROJECT, Some(&key)).await;
     assert_eq!(refused.status, 403, "{refused:?}");
+}
+
+async fn the_usage_of_a_month_is_a_table_of_days_and_projects() {
+    let (fixture, fake) = watched().await;
+    let usage = "/api/organizations/@current/usage/";
+    let first = fixture.made.project_id.0;
+    let answer = fixture.get(&format!("{usage}?month=2026-11")).await;
+    let expected = format!(
+        "day,project_id,accepted,rejected,historical,bytes,is_final\n\
+         2026-11-01,{first},2,1,0,20,false\n\
+         2026-11-02,{first},2,1,0,20,false\n\
+         2026-11-03,{first},2,1,0,20,false\n"
+    );
+    assert_eq!((answer.status, &answer.body), (200, &json!(expected)));
+    let asked = fake.questions.lock().unwrap().pop().unwrap();
+    assert_eq!(asked.grouping, StatsGrouping::EachProject);
+    assert_eq!(asked.before, at("2026-12-01T00:00:00Z"));
+    let tag = answer.header("etag").to_owned();
+    let bearer = format!("Bearer {}", fixture.owner_key());
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("if-none-match", tag.as_str()),
+    ];
+    let path = format!("{usage}?month=2026-11");
+    let same = fixture.request("GET", &path, &headers, b"").await;
+    assert_eq!(same.status, 304, "{same:?}");
+    assert_eq!(fixture.get(usage).await.status, 200, "this month");
+    for month in ["2026", "2026-13", "november"] {
+        let refused = fixture.get(&format!("{usage}?month={month}")).await;
+        assert_eq!(refused.error(), (400, "invalid_input", Some("month")));
+    }
 }

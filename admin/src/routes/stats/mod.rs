@@ -1,7 +1,8 @@
 //! `/api/projects/:project_id/stats/` and `/api/organizations/:organization_id/stats/`: numbers of
-//! events by time.
+//! events by time. `usage` has them as a table for bills.
 
 mod question;
+mod usage;
 
 use crate::context::Context;
 use crate::error::ApiError;
@@ -63,6 +64,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             "Grouping: by `project`, accepted events by `event` or `sdk`, rejected ones by `code`.",
         )
         .about("Count the events of an organization's projects"),
+        usage::operation(),
     ]
 }
 
