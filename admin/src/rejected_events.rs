@@ -197,8 +197,8 @@ pub struct ResentEvent {
     pub outcome: ResentOutcome,
     /// Reason of the outcome; null of accepted events.
     pub detail: Option<String>,
-    /// JSON of the event as it would be sent, of the first ten events of a dry run that have at most
-    /// 16 KiB; null of others.
+    /// JSON of the event as it would be sent, of the first ten events of a dry run that have at
+    /// most 16 KiB; null of others.
     pub event: Option<String>,
 }
 

@@ -7,8 +7,8 @@ impl From<StatsFailure> for ApiError {
     fn from(failure: StatsFailure) -> Self {
         match failure {
             StatsFailure::LimitExceeded => {
-                let detail = "This takes more time or memory than it may: ask for a shorter time, or longer \
-                     steps.";
+                let detail = "This takes more time or memory than it may: ask for a shorter time, \
+                              or longer steps.";
                 Self::invalid("query_limit_exceeded", None, detail)
             }
             StatsFailure::Unavailable => Self::unavailable(),

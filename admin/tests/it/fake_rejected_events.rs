@@ -1,5 +1,5 @@
-//! Rejected events without a ClickHouse: a hundred of each project, and failures by the code that is
-//! asked for.
+//! Rejected events without a ClickHouse: a hundred of each project, and failures by the code that
+//! is asked for.
 
 use async_trait::async_trait;
 use millrace_admin::rejected_events::{

@@ -24,8 +24,8 @@ pub(super) fn operation() -> Operation {
         .about("Send rejected events again, with changes")
         .note(
             "Unless `dry_run` is false, the server checks the events as they would be sent, and \
-             stores nothing. The newest of the selected events are taken. Their fields are renamed, \
-             then dropped, then set: fields of the event by their names, those of its properties \
+             stores nothing. The newest of the selected events are taken. Their fields are \
+             renamed, then dropped, then set: fields of the event by their names, those of its properties \
              as `properties.plan`. An event without a `uuid` or `timestamp` gets one that each \
              resend of it has. Accepted events are marked as sent again, and are not taken any \
              more; others stay as they were, under their first reason. A resend takes some \

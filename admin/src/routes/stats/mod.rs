@@ -18,8 +18,8 @@ const OF_AN_ORGANIZATION: &str = "/api/organizations/{organization_id}/stats/";
 const READ: [RequiredScope; 1] = [RequiredScope::read("event")];
 /// Limits of questions to ClickHouse.
 const LIMITS: [Limit; 2] = [Limit::Queries, Limit::AllQueries];
-const NOTE: &str = "Events are counted a minute or two after they were accepted, rejected ones after \
-    a quarter of an hour: `accepted_until` and `rejected_until` say before which time all are. \
+const NOTE: &str = "Events are counted a minute or two after they were accepted, rejected ones \
+    after a quarter of an hour: `accepted_until` and `rejected_until` say before which time all are. \
     Steps without events are left out. Of names the twenty most frequent ones of the time are kept \
     apart; `name` is null for the others, so sums are exact.";
 
