@@ -131,7 +131,6 @@ impl Limit {
         let hour = settings.requests_per_hour_max;
         let count = |name, per, max| Count { name, per, max };
         let of_organization = |name, max| count(name, "organization", max);
-        let of_mails = |per, max: u32| count("mails of invites", per, max.into());
         let of_user = |per, max: u32| {
             let max = max.saturating_mul(settings.requests_per_user_factor);
             count("admin_requests_per_user_factor", per, max.into())
@@ -168,10 +167,8 @@ impl Limit {
             Self::Projects => of_organization("projects", limits::PROJECTS_MAX),
             Self::Domains => of_organization("domains", limits::DOMAINS_MAX),
             Self::Invites => of_organization("invites", limits::INVITES_MAX),
-            Self::InviteMails => of_mails("organization and hour", INVITATIONS_PER_HOUR_MAX),
-            Self::InviteMailsOfUser => of_mails("user and hour", INVITATIONS_OF_USER_PER_HOUR_MAX),
-            Self::InviteMailsToAddress => {
-                of_mails("recipient and hour", INVITATIONS_TO_ADDRESS_PER_HOUR_MAX)
+            Self::InviteMails | Self::InviteMailsOfUser | Self::InviteMailsToAddress => {
+                self.of_mails()
             }
             Self::Roles => of_organization("roles", limits::ROLES_MAX),
             Self::HistoricalMigrations => {
@@ -196,6 +193,22 @@ impl Limit {
             Self::Queries | Self::AllQueries | Self::QueryRows | Self::QueryBytes => {
                 self.of_queries()
             }
+        }
+    }
+
+    /// Limits of the mails of invites.
+    fn of_mails(self) -> Count {
+        let (per, max) = match self {
+            Self::InviteMailsOfUser => ("user and hour", INVITATIONS_OF_USER_PER_HOUR_MAX),
+            Self::InviteMailsToAddress => {
+                ("recipient and hour", INVITATIONS_TO_ADDRESS_PER_HOUR_MAX)
+            }
+            _ => ("organization and hour", INVITATIONS_PER_HOUR_MAX),
+        };
+        Count {
+            name: "mails of invites",
+            per,
+            max: max.into(),
         }
     }
 
