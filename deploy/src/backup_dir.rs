@@ -4,8 +4,8 @@
 //! which holds a shared lock on the folder meanwhile. A process that gets the lock exclusively
 //! removes what is left: no command will move it.
 
+use crate::locked_file::LockedFile;
 use anyhow::Context;
-use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const PART: &str = ".part";
 /// Shared lock for one backup; released when dropped.
 #[derive(Debug)]
 pub struct BackupLock {
-    _dir: File,
+    _dir: LockedFile,
     part: PathBuf,
 }
 
@@ -44,11 +44,11 @@ pub fn begin(dir: &Path) -> anyhow::Result<BackupLock> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700);
     let opened = builder.create(dir).and_then(|()| File::open(dir));
-    let opened = opened.with_context(unusable)?;
+    let opened = LockedFile(opened.with_context(unusable)?);
     if is_alone(&opened) {
         clear(dir);
     }
-    flock(&opened, FlockOperation::LockShared).with_context(unusable)?;
+    opened.lock_shared().with_context(unusable)?;
     Ok(BackupLock {
         _dir: opened,
         part: dir.join(format!("{}{PART}", Uuid::new_v4())),
@@ -57,7 +57,7 @@ pub fn begin(dir: &Path) -> anyhow::Result<BackupLock> {
 
 /// Removes leftovers of earlier backups, unless a backup is being written or moved.
 pub fn clear_unused(dir: &Path) {
-    if let Ok(opened) = File::open(dir)
+    if let Ok(opened) = File::open(dir).map(LockedFile)
         && is_alone(&opened)
     {
         clear(dir);
@@ -65,7 +65,7 @@ pub fn clear_unused(dir: &Path) {
 }
 
 fn is_alone(dir: &File) -> bool {
-    flock(dir, FlockOperation::NonBlockingLockExclusive).is_ok()
+    dir.try_lock().is_ok()
 }
 
 fn clear(dir: &Path) {

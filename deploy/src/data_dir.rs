@@ -1,9 +1,9 @@
 //! The data folder: created, checked and locked by one process at a time.
 
+use crate::locked_file::LockedFile;
 use anyhow::{Context, bail};
-use rustix::fs::{Access, FlockOperation, access, flock};
-use rustix::io::Errno;
-use std::fs::{DirBuilder, File, OpenOptions, rename};
+use rustix::fs::{Access, access};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError, rename};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub const FORMER_DEAD_LETTERS: &str = "poison";
 /// Lock on a data folder; released when dropped.
 #[derive(Debug)]
 pub struct DataDirLock {
-    _file: File,
+    _file: LockedFile,
     path: PathBuf,
     /// True if the folder was created for this lock.
     made_dir: bool,
@@ -103,18 +103,20 @@ pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
     let path = lock_path(dir, role);
     let mut options = OpenOptions::new();
     let opened = options.create(true).truncate(false).write(true).open(&path);
-    let file = opened.with_context(|| cannot_write(dir))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    let file = LockedFile(opened.with_context(|| cannot_write(dir))?);
+    match file.try_lock() {
         Ok(()) => Ok(DataDirLock {
             _file: file,
             path,
             made_dir,
         }),
-        Err(Errno::WOULDBLOCK) => bail!(
+        Err(TryLockError::WouldBlock) => bail!(
             "another millrace uses the data folder {}; stop it, or give another with --data-dir",
             dir.display()
         ),
-        Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+        }
     }
 }
 

@@ -51,6 +51,7 @@ mod engine_process;
 mod exports;
 mod ingest;
 mod ingest_logs;
+mod locked_file;
 mod logging;
 mod node_registration;
 mod nodes;

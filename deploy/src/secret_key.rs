@@ -7,6 +7,7 @@
 //! report that one cannot be opened.
 
 use crate::config::Config;
+use crate::locked_file::LockedFile;
 use anyhow::{Context, bail};
 use millrace_exports::SecretKey;
 use millrace_rows::RareLog;
@@ -105,8 +106,9 @@ pub fn rotate(
 }
 
 /// Locks rotation while it is held: of two rotations, one would overwrite the other's key.
-fn lock_rotation(dir: &Path) -> anyhow::Result<File> {
+fn lock_rotation(dir: &Path) -> anyhow::Result<LockedFile> {
     let opened = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
+    let opened = LockedFile(opened);
     match opened.try_lock() {
         Ok(()) => Ok(opened),
         Err(TryLockError::WouldBlock) => bail!(

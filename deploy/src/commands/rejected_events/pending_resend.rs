@@ -6,6 +6,7 @@
 //! events. Nothing of a truncated file was sent, as the file is synced before.
 
 use super::corrected::CorrectedEvent;
+use crate::locked_file::LockedFile;
 use anyhow::{Context, bail};
 use millrace_clickhouse::RejectedEvent;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ const TRIES_MAX: u32 = 100;
 /// Lock on resending from a data folder, and the file of its pending request.
 #[derive(Debug)]
 pub(super) struct PendingResend {
-    file: File,
+    file: LockedFile,
     path: PathBuf,
 }
 
@@ -65,7 +66,7 @@ impl PendingResend {
         for _ in 0..TRIES_MAX {
             let mut options = OpenOptions::new();
             options.create(true).truncate(false).read(true).write(true);
-            let file = options.mode(0o600).open(&path).with_context(at)?;
+            let file = LockedFile(options.mode(0o600).open(&path).with_context(at)?);
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => bail!(
