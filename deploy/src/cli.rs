@@ -1,12 +1,15 @@
 //! The command line.
 
 use crate::commands::{
-    backup, clickhouse_users, credentials, historical_migrations, import, invites, keys, log,
-    members, migrate, nodes, organizations, purge, query, rejected_events, secrets,
+    backup, catalog, clickhouse_users, credentials, historical_migrations, import, invites, keys,
+    log, members, migrate, nodes, organizations, purge, query, rejected_events, secrets,
 };
 use crate::config::Settings;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, CommandFactory, Parser, Subcommand};
+
+/// Heading of the settings in `--help`, below the options of the command itself.
+const SETTINGS: &str = "Settings of the server";
 
 /// Takes analytics events over HTTP, answers when they are on disk, and puts each into ClickHouse
 /// exactly once.
@@ -50,7 +53,11 @@ pub fn command() -> clap::Command {
         .mut_args(|arg| {
             let is_common = arg.get_id() == "config" || arg.get_id() == "data_dir";
             let hidden = arg.get_env().is_some() && !is_common;
-            arg.hide_short_help(hidden)
+            let arg = arg.hide_short_help(hidden);
+            match hidden {
+                true => arg.help_heading(SETTINGS),
+                false => arg,
+            }
         })
         .mut_subcommand("import", with_short_help)
 }
@@ -146,6 +153,9 @@ pub enum Command {
     /// Rotate the key that encrypts secrets of destinations
     #[command(subcommand)]
     Secrets(secrets::Command),
+    /// Move the catalog to another database
+    #[command(subcommand)]
+    Catalog(catalog::Command),
     /// Delete the events of deleted projects
     Purge(purge::Purge),
     /// Back up the data of a running server to a new folder
@@ -182,6 +192,20 @@ mod tests {
         Cli::command()
             .get_subcommands()
             .for_each(|it| walk(it, &global));
+    }
+
+    #[test]
+    fn the_settings_are_below_the_options_of_a_command_in_its_help() {
+        let mut command = command();
+        command.build();
+        let query = command.find_subcommand_mut("query").unwrap();
+        let help = query.render_long_help().to_string();
+        let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
+        let heading = at("\nSettings of the server:\n");
+        for option in ["--project <ID>", "--format <FORMAT>", "--data-dir <DIR>"] {
+            assert!(at(option) < heading, "{option}: {help}");
+        }
+        assert!(at("--ingest-addr <ADDR>") > heading, "{help}");
     }
 
     #[test]

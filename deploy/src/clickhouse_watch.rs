@@ -202,14 +202,20 @@ async fn end_overdue(clickhouse: &ClickHouse, restarter: &Restarter) -> Infallib
 fn is_reported_by_supervisor(owner: Owner, problem: &Unusable) -> bool {
     let is_there = matches!(
         problem.kind,
-        QueryErrorKind::Misconfigured | QueryErrorKind::Cluster | QueryErrorKind::Tls(_)
+        QueryErrorKind::Misconfigured
+            | QueryErrorKind::Cluster
+            | QueryErrorKind::OtherCatalog
+            | QueryErrorKind::Tls(_)
     );
     owner == Owner::Us && !is_there
 }
 
 fn report(problem: &Unusable) {
     match problem.kind {
-        QueryErrorKind::Misconfigured | QueryErrorKind::Cluster | QueryErrorKind::Tls(_) => {
+        QueryErrorKind::Misconfigured
+        | QueryErrorKind::Cluster
+        | QueryErrorKind::OtherCatalog
+        | QueryErrorKind::Tls(_) => {
             tracing::error!("what needs ClickHouse waits: {problem}");
         }
         QueryErrorKind::NoConnection

@@ -1,10 +1,17 @@
 //! Access to the catalog and ClickHouse of a configuration, for modes and commands alike.
 
+use crate::catalog_identity::{self, OtherCatalog};
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
 use anyhow::Context;
 use millrace_catalog::Catalog;
-use millrace_clickhouse::{ClickHouse, QueryError, Settings};
+use millrace_clickhouse::{ClickHouse, QueryError, QueryErrorKind, Settings};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Longest wait of a start for a ClickHouse that may have the rows of another catalog. One that
+/// answers later is asked again before anything is sent.
+const OWNER_WAIT: Duration = Duration::from_secs(2);
 
 /// Runs a command's future to its end on a runtime of its own.
 ///
@@ -18,25 +25,53 @@ pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
     runtime.block_on(future)
 }
 
-/// Opens and migrates the existing catalog of a server; creates none.
+/// Opens and migrates the existing catalog of a server; creates none. The data folder must not be
+/// that of another catalog.
 ///
 /// # Errors
-/// When there is none, or it cannot be opened.
+/// When there is none, it cannot be opened, or it is another one: [`OtherCatalog`].
 pub async fn catalog(config: &Config) -> anyhow::Result<Catalog> {
     let opened = Catalog::open_existing(&config.database_url).await;
-    opened.context(match config.database_url.starts_with("sqlite:") {
+    let opened = opened.context(match config.database_url.starts_with("sqlite:") {
         true => "cannot open the catalog of the server that --data-dir names",
         false => "cannot open the catalog",
-    })
+    })?;
+    checked(config, opened).await
 }
 
 /// Opens the catalog as [`catalog`] does, and creates a missing one: for the modes that own it.
 ///
 /// # Errors
-/// When it cannot be opened or created.
+/// When it cannot be opened or created, or is another one: [`OtherCatalog`].
 pub async fn catalog_or_create(config: &Config) -> anyhow::Result<Catalog> {
     let opened = Catalog::open(&config.database_url).await;
-    opened.context("cannot open the catalog")
+    checked(config, opened.context("cannot open the catalog")?).await
+}
+
+async fn checked(config: &Config, catalog: Catalog) -> anyhow::Result<Catalog> {
+    let Err(error) = catalog_identity::check(config, &catalog).await else {
+        return Ok(catalog);
+    };
+    // Its pools would hold their connections until they are dropped.
+    let _ = catalog.close().await;
+    Err(error)
+}
+
+/// Fails for a ClickHouse server that answers and has the rows of another catalog. The catalog must
+/// have been opened. Without an answer nothing is known: then what needs ClickHouse fails later.
+///
+/// # Errors
+/// [`OtherCatalog`].
+pub async fn require_own_rows(config: &Config) -> anyhow::Result<()> {
+    let Some(settings) = configured_settings(config) else {
+        return Ok(());
+    };
+    match timeout(OWNER_WAIT, ClickHouse::new(&settings).ping()).await {
+        Ok(Err(error)) if error.kind == QueryErrorKind::OtherCatalog => {
+            Err(OtherCatalog(settings.explain(&error).to_string()).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs a command on the catalog of a server, and leaves the rest of its folder unchanged.
@@ -91,6 +126,7 @@ pub fn configured_settings(config: &Config) -> Option<Settings> {
         cluster: cluster.clone(),
         replication: *replication,
         insert_quorum: *insert_quorum,
+        owner: config.row_owner.get(),
         ..Settings::new(url, user, password)
     })
 }
@@ -104,11 +140,14 @@ pub fn embedded_settings(config: &Config, credentials: &Credentials) -> Settings
         Engine::Server { .. } => None,
     };
     let direct = direct.map(|address| format!("http://{address}"));
-    Settings::new(
-        direct.as_deref().unwrap_or(&credentials.clickhouse_url),
-        &credentials.clickhouse_user,
-        &credentials.clickhouse_password,
-    )
+    Settings {
+        owner: config.row_owner.get(),
+        ..Settings::new(
+            direct.as_deref().unwrap_or(&credentials.clickhouse_url),
+            &credentials.clickhouse_user,
+            &credentials.clickhouse_password,
+        )
+    }
 }
 
 /// Address of ClickHouse for clients. The program itself connects to the embedded engine directly,
@@ -142,7 +181,7 @@ pub fn explain(config: &Config, error: QueryError) -> anyhow::Error {
     }
     match configured_settings(config) {
         Some(settings) => settings.explain(&error).into(),
-        None if error.code.is_some() => error.into(),
+        None if error.code.is_some() || error.kind == QueryErrorKind::OtherCatalog => error.into(),
         None => anyhow::Error::new(error).context(
             "ClickHouse does not answer; the embedded one runs while the server does: start it \
              with `millrace serve` and try again",

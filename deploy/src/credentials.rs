@@ -4,7 +4,7 @@
 //! owner only. It is the only place that keeps the personal key in clear text; deleting the file
 //! loses that key.
 
-use crate::data_dir;
+use crate::data_dir::{self, is_disk_full};
 use anyhow::Context;
 use millrace_embedded::READER;
 use serde::{Deserialize, Serialize};
@@ -100,13 +100,6 @@ impl Credentials {
 /// Returns true if there is no such file, also where the folder is a file.
 fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
-fn is_disk_full(error: &std::io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
-    )
 }
 
 /// Banner that is printed after a start: addresses, keys, and a command to paste.

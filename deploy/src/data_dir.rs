@@ -4,13 +4,15 @@ use crate::locked_file::LockedFile;
 use anyhow::{Context, bail};
 use rustix::fs::{Access, access};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError, rename};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 /// Role of the lock that a process with ingestion holds.
 pub const INGEST_ROLE: &str = "millrace";
+/// Role of the lock that a process with the organization API alone holds.
+pub const ADMIN_ROLE: &str = "admin";
 /// Folder of the rows that ClickHouse cannot read.
 pub const DEAD_LETTERS: &str = "dead-letters";
 /// Former name of that folder, in data folders and backups of before.
@@ -138,7 +140,7 @@ pub fn node_name(dir: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(&path) {
         Ok(name) if !name.trim().is_empty() => return Ok(name.trim().to_owned()),
         Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
     let name = Uuid::now_v7().simple().to_string();
@@ -181,6 +183,14 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
+/// Returns true if a file could not be written for lack of space.
+pub fn is_disk_full(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,7 +219,7 @@ mod tests {
         assert!(is_unused());
         drop(take(folder.path(), INGEST_ROLE).unwrap());
         assert!(is_unused());
-        drop(take(folder.path(), "admin").unwrap());
+        drop(take(folder.path(), ADMIN_ROLE).unwrap());
         assert!(!is_unused());
         assert!(super::is_unused(
             &folder.path().join("missing"),

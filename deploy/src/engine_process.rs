@@ -72,6 +72,7 @@ pub fn run(config: &Config, parent: Option<u32>, direct_port: u16) -> anyhow::Re
         backup_dir: backup_dir.clone(),
         sources: sources.clone(),
         shards: shards.clone(),
+        is_alone: parent.is_none(),
     };
     let announce = match parent {
         Some(_) => AddressReceiver::ToParent,

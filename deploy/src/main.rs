@@ -11,6 +11,7 @@
 //! | `project_access`, `project_queries` | logins for the rows of projects; their queries |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
+//! | `catalog_identity` | the catalog of a data folder; another one is refused |
 //! | `node_registration`, `starts_file` | registration of a node, which detects copies of its data folder |
 //! | `backlog_hold` | hold of the log of a copied data folder |
 //! | `preflight` | checks before a start creates anything |
@@ -36,6 +37,7 @@ mod backup;
 mod backup_dir;
 mod bootstrap;
 mod capacity;
+mod catalog_identity;
 mod cleanup;
 mod cli;
 mod clickhouse_sync;
@@ -122,14 +124,22 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(EXIT_USAGE, &format!("{error:#}")),
     };
-    match run(&cli, &config, &layers) {
+    let ran = run(&cli, &config, &layers).and_then(|()| match is_server(&cli) {
+        // Nobody has to see its banner.
+        true => Ok(()),
+        false => output::finish(),
+    });
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if supervised => fail(engine::exit_code(&error), &format!("{error:#}")),
-        Err(error) if error.is::<preflight::SameAddress>() => {
-            fail(EXIT_USAGE, &format!("{error:#}"))
-        }
+        Err(error) if is_of_settings(&error) => fail(EXIT_USAGE, &format!("{error:#}")),
         Err(error) => fail(1, &format!("{error:#}")),
     }
+}
+
+/// Returns true if the settings exclude each other, or what was used with others before.
+fn is_of_settings(error: &anyhow::Error) -> bool {
+    error.is::<preflight::SameAddress>() || error.is::<catalog_identity::OtherCatalog>()
 }
 
 fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
@@ -165,6 +175,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
             commands::rejected_events::run(config, command, &invocation)
         }
         Some(Command::Secrets(command)) => commands::secrets::run(config, command),
+        Some(Command::Catalog(command)) => commands::catalog::run(config, command),
         Some(Command::Purge(purge)) => commands::purge::run(config, *purge, &invocation),
         Some(Command::Backup(backup)) => commands::backup::backup(config, backup),
         Some(Command::Restore(restore)) => commands::backup::restore(config, restore),
@@ -178,6 +189,15 @@ fn needs_whole_folder(command: Option<&Command>) -> bool {
     // A restore has an engine of its own, and says itself what it needs.
     let may_see = matches!(command, Some(Command::Config | Command::Restore(_)));
     !may_see && !is_supervised_engine(command)
+}
+
+/// Returns true for what runs until it is stopped.
+fn is_server(cli: &Cli) -> bool {
+    match &cli.command {
+        None | Some(Command::Serve) => !cli.print_credentials,
+        Some(Command::Ingest | Command::Admin | Command::Clickhouse { .. }) => true,
+        Some(_) => false,
+    }
 }
 
 /// Returns true for the engine's process that another one supervises.
@@ -194,11 +214,14 @@ fn is_supervised_engine(command: Option<&Command>) -> bool {
 /// Prints an error of the command line, or the help or version that was asked for.
 fn command_line(error: clap::Error) -> ExitCode {
     let error = cli::with_usage_of_help(error);
-    // A closed standard error or output has no reader.
-    let _ = error.print();
+    let printed = error.print();
     if error.use_stderr() {
-        ExitCode::from(EXIT_USAGE)
-    } else {
-        ExitCode::SUCCESS
+        // A closed standard error has no reader.
+        return ExitCode::from(EXIT_USAGE);
+    }
+    output::keep(printed);
+    match output::finish() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(1, &format!("{error:#}")),
     }
 }

@@ -9,7 +9,7 @@
 //! catalog lies in the folder, each copy has its own, and the others cannot be detected.
 
 use crate::backlog_hold::BacklogHold;
-use crate::data_dir;
+use crate::data_dir::{self, is_disk_full};
 use crate::signals::StopSignal;
 use crate::starts_file::{self, StartsFile};
 use anyhow::{Context, anyhow};
@@ -18,7 +18,6 @@ use millrace_catalog::{
 };
 use millrace_ingest::watermark::Node;
 use millrace_rows::{Clock, SystemClock, shown};
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 use uuid::Uuid;
@@ -190,11 +189,4 @@ pub async fn withdraw(catalog: &Catalog, name: &str) {
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
-}
-
-fn is_disk_full(error: &std::io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
-    )
 }

@@ -3,7 +3,9 @@
 //! Every process that may use ClickHouse can log in for every project, by passwords that are
 //! computed from that of the server's own user. On an operator's server it makes a user for each
 //! project when it first needs one; the embedded engine has one user for all, and a table of
-//! tokens. Which of the two it is, the server tells: another process may run the engine.
+//! tokens. Which of the two it is, the server tells: another process may run the engine. It tells
+//! as well whether `millrace clickhouse` runs the engine by itself: then nobody reads the catalog
+//! there, and the users that projects have beside the program's get no passwords.
 
 use crate::config::{Config, Engine};
 use anyhow::bail;
@@ -12,8 +14,8 @@ use millrace_clickhouse::{
     ProjectViews, QueryError, Replication, Settings, UserLimits,
 };
 use millrace_embedded::{
-    EXPORT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, QueryKey, VIEWS, password_hash,
-    token_hash,
+    ALONE, EXPORT, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, QueryKey,
+    VIEWS, password_hash, project_user, token_hash,
 };
 use std::time::Duration;
 
@@ -43,6 +45,10 @@ pub const USER_LIMITS: UserLimits = UserLimits {
     result_rows_max: None,
 };
 
+/// Reason that a project's user gets no password.
+pub const NO_PASSWORDS: &str = "clickhouse_url names an engine that `millrace clickhouse` runs by itself, where nobody \
+     gives users of projects their passwords; queries through the API and `millrace query` work there";
+
 /// Users of projects on an operator's server.
 pub const USERS: ProjectUsers<'static> = ProjectUsers {
     database: PROJECT_DATABASE,
@@ -65,6 +71,8 @@ pub struct ProjectAccess {
     settings: Settings,
     key: QueryKey,
     is_embedded: bool,
+    /// True for an engine that `millrace clickhouse` runs by itself.
+    is_alone: bool,
     /// False if there are no users of single projects.
     has_users: bool,
 }
@@ -108,15 +116,20 @@ impl ProjectAccess {
     pub async fn connect(config: &Config, settings: Settings) -> Result<Self, QueryError> {
         let clickhouse = ClickHouse::new(&settings);
         let key = QueryKey::of(&settings.password);
-        let is_embedded = match config.engine {
-            Engine::Embedded { .. } => true,
-            Engine::Server { .. } => is_embedded(&clickhouse, &key).await?,
+        let (is_embedded, is_alone) = match config.engine {
+            Engine::Embedded { .. } => (true, false),
+            Engine::Server { .. } => {
+                let is_embedded = is_embedded(&clickhouse, &key).await?;
+                let is_alone = is_embedded && clickhouse.has_profile(ALONE).await?;
+                (is_embedded, is_alone)
+            }
         };
         Ok(Self {
             clickhouse,
             settings,
             key,
             is_embedded,
+            is_alone,
             has_users: check_supported(config).is_ok(),
         })
     }
@@ -132,6 +145,16 @@ impl ProjectAccess {
     #[must_use]
     pub const fn is_embedded(&self) -> bool {
         self.is_embedded
+    }
+
+    /// Name by which the user of a project logs in; `None` where it gets no password.
+    #[must_use]
+    pub fn login_name(&self, project_id: i64) -> Option<String> {
+        match (self.is_embedded, self.is_alone) {
+            (false, _) => Some(project_user(project_id)),
+            (true, false) => Some(PROJECT.to_owned()),
+            (true, true) => None,
+        }
     }
 
     /// Client that logs in as the server's own user.

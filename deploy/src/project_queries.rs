@@ -2,16 +2,14 @@
 
 use crate::config::Config;
 use crate::connect;
-use crate::project_access::{ProjectAccess, check_supported};
+use crate::project_access::{NO_PASSWORDS, ProjectAccess, check_supported};
 use async_trait::async_trait;
 use millrace_admin::project_queries::{
     ClickHouseError, LoginPlace, NewPassword, Piece, ProjectQueries, ProjectQuery, QueryAnswer,
     QueryFailure,
 };
 use millrace_clickhouse::{ProjectAnswer, ProjectStatement, QueryError};
-use millrace_embedded::{
-    PROJECT, PROJECT_DATABASE, password_hash, project_password, project_user, token_hash,
-};
+use millrace_embedded::{PROJECT, PROJECT_DATABASE, password_hash, project_password, token_hash};
 use millrace_rows::RareLog;
 use std::io;
 use std::sync::Arc;
@@ -133,11 +131,9 @@ impl ProjectQueries for Queries {
     async fn login_place(&self, project_id: i64) -> Result<LoginPlace, QueryFailure> {
         let access = self.access().await?;
         let url = connect::clients_url(&self.config);
+        let user = access.login_name(project_id);
         Ok(LoginPlace {
-            user: match access.is_embedded() {
-                true => PROJECT.to_owned(),
-                false => project_user(project_id),
-            },
+            user: user.ok_or_else(|| QueryFailure::Unsupported(NO_PASSWORDS.to_owned()))?,
             database: PROJECT_DATABASE.to_owned(),
             url: url.map_err(|error| self.unavailable(&format!("{error:#}")))?,
         })

@@ -1,7 +1,7 @@
 //! Failures of a round.
 
 use millrace_catalog::CatalogError;
-use millrace_clickhouse::{InsertError, QueryError};
+use millrace_clickhouse::{InsertError, QueryError, QueryErrorKind};
 use thiserror::Error;
 
 /// Reason that a round failed; the next one begins where it began.
@@ -36,6 +36,11 @@ impl Failure {
             },
             Self::Catalog(_) | Self::Malformed | Self::Unproven => self.to_string(),
         }
+    }
+
+    /// Returns true if nobody listened at ClickHouse's address.
+    pub(crate) fn is_without_connection(&self) -> bool {
+        matches!(self, Self::Read(error) if error.kind == QueryErrorKind::NoConnection)
     }
 
     /// Returns true if ClickHouse has no tables yet, or no longer.

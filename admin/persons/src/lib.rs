@@ -23,6 +23,7 @@
 //! | `update_reader` | reads updates from ClickHouse |
 //! | `round_size` | the number of updates in a part of a round |
 //! | `replicate` | copies changes of the catalog to ClickHouse |
+//! | `target` | has all copied again to a ClickHouse that lacks copies |
 //! | `retention` | drops updates that were applied long ago |
 //! | `metrics` | metrics for Prometheus |
 
@@ -36,6 +37,7 @@ mod replicate;
 mod retention;
 mod round_size;
 mod state;
+mod target;
 mod update_reader;
 mod worker;
 

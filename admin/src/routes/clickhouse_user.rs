@@ -15,7 +15,7 @@ const READ: [RequiredScope; 1] = [RequiredScope::read("query")];
 
 /// Operations of a project's user.
 pub(crate) fn operations() -> Vec<Operation> {
-    let unsupported = "ClickHouse has no users of single projects.";
+    let unsupported = "ClickHouse has no users of single projects, or none with passwords.";
     vec![
         Operation::get(ONE, retrieve)
             .about("Read the user of a project in ClickHouse")

@@ -12,7 +12,7 @@ use crate::data_dir::{self, INGEST_ROLE};
 use crate::{connect, engine, preflight, restore_mark};
 use anyhow::{Context, bail};
 use millrace_catalog::{Catalog, Nodes};
-use millrace_clickhouse::ClickHouse;
+use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::Supervisor;
 use millrace_organizations::is_bootstrapped;
 use millrace_persons::PersonStore;
@@ -107,7 +107,11 @@ async fn restore_clickhouse(
 ) -> anyhow::Result<()> {
     let engine = engine::start(&config_reading(config, from), &mut credentials).await?;
     let engine = engine.context("no ClickHouse is embedded here")?;
-    let clickhouse = ClickHouse::new(&connect::embedded_settings(config, &credentials));
+    // The owner of the rows is in the backup, for which all tables have to be empty.
+    let clickhouse = ClickHouse::new(&Settings {
+        owner: None,
+        ..connect::embedded_settings(config, &credentials)
+    });
     wait_until_up(&clickhouse, &engine).await?;
     let id = clickhouse.restore(utf8(from)?).await;
     let id = id.with_context(|| format!("ClickHouse does not restore {}", from.display()))?;

@@ -5,8 +5,8 @@ use crate::clickhouse_users::{dir, project_of, rotate};
 use crate::config::{Config, Engine};
 use crate::connect::{self, running_credentials};
 use crate::output;
-use crate::project_access::check_supported;
-use anyhow::bail;
+use crate::project_access::{NO_PASSWORDS, ProjectAccess, check_supported};
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, ProjectId};
 use millrace_embedded::{
@@ -63,15 +63,22 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 fn list(config: &Config) -> anyhow::Result<()> {
     let of_project = |id: i64| format!("reads the rows of project {id}");
     let Engine::Embedded { user: own, .. } = &config.engine else {
-        let users = connect::with_catalog(config, async |catalog| {
-            Ok(ClickHouseUsers::new(catalog).list_all().await?)
+        let rows = connect::with_catalog(config, async |catalog| {
+            let users = ClickHouseUsers::new(catalog).list_all().await?;
+            let ids: Vec<i64> = users.iter().map(|user| user.team_id).collect();
+            let mut rows = Vec::new();
+            if ids.is_empty() {
+                return Ok(rows);
+            }
+            let access = access(config).await?;
+            for id in ids {
+                let login = login_name(access.as_ref(), id)?;
+                rows.push([project_user(id), login, of_project(id)]);
+            }
+            Ok(rows)
         })?;
-        let rows = users.iter().map(|user| {
-            let name = project_user(user.team_id);
-            [name.clone(), name, of_project(user.team_id)]
-        });
         let none = "No project has a user in ClickHouse.";
-        table::print(["USER", "LOGS IN AS", "MAY"], rows.collect(), none);
+        table::print(["USER", "LOGS IN AS", "MAY"], rows, none);
         return Ok(());
     };
     running_credentials(config)?;
@@ -117,6 +124,8 @@ async fn rotate_project(config: &Config, catalog: &Catalog, id: i64) -> anyhow::
     if Projects::new(catalog).get(project_id).await?.is_none() {
         bail!("there is no project {id}; `millrace keys list` shows all projects");
     }
+    // Before anything is changed, as there may be no such users.
+    let user = login_name(access(config).await?.as_ref(), id)?;
     let password = project_password(id);
     let hash = password_hash(&password);
     let login = NewClickHouseLogin {
@@ -128,7 +137,6 @@ async fn rotate_project(config: &Config, catalog: &Catalog, id: i64) -> anyhow::
         .rotate_as_operator(&Actor::system(), project_id, login)
         .await?;
     let name = project_user(id);
-    let user = if is_embedded { PROJECT } else { name.as_str() };
     output::print(&format!("User {user}, password {password}"));
     output::print(&format!(
         "It is the password of {} and is not shown again. Its tables are in the database {PROJECT_DATABASE}; clients \
@@ -139,6 +147,24 @@ async fn rotate_project(config: &Config, catalog: &Catalog, id: i64) -> anyhow::
         output::print("It holds as soon as a running server has read it.");
     }
     Ok(())
+}
+
+/// Access to a ClickHouse that another process runs; `None` for the engine of a server here.
+async fn access(config: &Config) -> anyhow::Result<Option<ProjectAccess>> {
+    let Some(settings) = connect::configured_settings(config) else {
+        return Ok(None);
+    };
+    let access = ProjectAccess::connect(config, settings).await;
+    let access = access.map_err(|error| connect::explain(config, error))?;
+    Ok(Some(access))
+}
+
+/// Name by which the user of a project logs in.
+fn login_name(access: Option<&ProjectAccess>, project_id: i64) -> anyhow::Result<String> {
+    match access {
+        None => Ok(PROJECT.to_owned()),
+        Some(access) => access.login_name(project_id).context(NO_PASSWORDS),
+    }
 }
 
 /// Waits until the embedded engine has a password; returns false after a while.

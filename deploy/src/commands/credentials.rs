@@ -1,7 +1,7 @@
 //! `millrace credentials`: prints keys, addresses and passwords of the data folder.
 
 use crate::clickhouse_users::project_of;
-use crate::config::Config;
+use crate::config::{Config, Engine};
 use crate::connect::running_credentials;
 use crate::{output, serve};
 use anyhow::bail;
@@ -32,6 +32,14 @@ pub fn run(config: &Config, arguments: &Show) -> anyhow::Result<()> {
              it another",
             shown(name),
             shown(name)
+        );
+    }
+    let is_of_engine = [READER, ADMIN].contains(&name.as_str());
+    if is_of_engine && matches!(config.engine, Engine::Server { .. }) {
+        bail!(
+            "clickhouse_url names a ClickHouse whose password of {name} is not kept here: of `millrace clickhouse`, \
+             `millrace credentials {name}` prints it with that data folder; of another server, \
+             `millrace migrate --users` printed that of {READER}"
         );
     }
     let credentials = running_credentials(config)?;

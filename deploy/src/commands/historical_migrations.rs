@@ -3,7 +3,7 @@
 use super::{counted, table};
 use crate::config::Config;
 use crate::connect;
-use crate::numbers::count;
+use crate::numbers::{count, project};
 use crate::output;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use millrace_catalog::{Actor, Catalog, HistoricalMigration, MigrationState, ProjectId};
@@ -38,7 +38,7 @@ pub struct Approve {
     /// Id of the migration
     id: Option<Uuid>,
     /// Id of the project; approves its oldest open request, or a new migration if there is none
-    #[arg(long, alias = "team-id", value_name = "N", requires_all = ["total_events", "events_per_minute"])]
+    #[arg(long, alias = "team-id", value_name = "N", value_parser = project::<i64>, requires_all = ["total_events", "events_per_minute"])]
     project_id: Option<i64>,
     /// Number of events that may be imported in all; as requested by default
     #[arg(long, value_name = "N", value_parser = count::<i64>)]

@@ -4,6 +4,7 @@
 use super::table;
 use crate::config::Config;
 use crate::connect;
+use crate::numbers::project;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
@@ -53,7 +54,7 @@ pub struct Create {
     #[arg(long, requires = "project", value_name = "ID")]
     organization: Option<Uuid>,
     /// Id of an existing project
-    #[arg(long, alias = "team-id", value_name = "N")]
+    #[arg(long, alias = "team-id", value_name = "N", value_parser = project::<i64>)]
     project_id: Option<i64>,
     /// Replace the key of the project; the old key is rejected at once
     #[arg(long, requires = "project_id")]

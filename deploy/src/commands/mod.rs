@@ -1,6 +1,7 @@
 //! Operator's commands. They need no API key: access to the data folder or the database is enough.
 
 pub mod backup;
+pub mod catalog;
 pub mod clickhouse_users;
 pub mod credentials;
 pub mod historical_migrations;

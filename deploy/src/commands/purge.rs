@@ -7,6 +7,7 @@ use crate::output;
 use crate::poll_timeout::PollTimeout;
 use anyhow::{Context, bail};
 use clap::Args;
+use millrace_catalog::Catalog;
 use millrace_clickhouse::{ClickHouse, ProjectRows};
 use millrace_organizations::Projects;
 use millrace_rows::ProjectId;
@@ -30,8 +31,12 @@ pub struct Purge {
 /// When the catalog or ClickHouse cannot be reached, or the catalog knows no project at all.
 pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Result<()> {
     connect::block_on(async {
+        // First, so that ClickHouse is one with rows of this catalog's projects.
+        let catalog = connect::catalog(config).await?;
         let clickhouse = connect::clickhouse(config)?;
-        let without_project = without_project(config, &clickhouse).await?;
+        let without_project = without_project(config, &catalog, &clickhouse).await;
+        catalog.close().await?;
+        let without_project = without_project?;
         table::print(
             ["PROJECT", "ROWS"],
             without_project
@@ -69,15 +74,14 @@ pub fn run(config: &Config, purge: Purge, invocation: &Invocation) -> anyhow::Re
 /// that is created in between is in the catalog when that is read.
 async fn without_project(
     config: &Config,
+    catalog: &Catalog,
     clickhouse: &ClickHouse,
 ) -> anyhow::Result<Vec<ProjectRows>> {
     let stored = clickhouse.projects_with_rows().await;
     let stored = stored
         .map_err(|error| connect::explain(config, error))
         .context("cannot read which projects have events")?;
-    let catalog = connect::catalog(config).await?;
-    let projects = Projects::new(&catalog).list_all(None).await?;
-    catalog.close().await?;
+    let projects = Projects::new(catalog).list_all(None).await?;
     if projects.is_empty() {
         bail!(
             "the catalog has no projects, so this may be the wrong catalog; \

@@ -1,10 +1,10 @@
 //! Checks of the settings, from which the configuration is built.
 
-use super::Config;
 use super::addresses::{nameserver, networks, plugin_catalogue, proxy_base_name, web_address};
 use super::engine::engine_of;
 use super::paths::{absolute, default_log_bytes};
 use super::settings::{AckSetting, IngestSettings, Settings};
+use super::{Config, KnownOwner};
 use anyhow::bail;
 use millrace_admin::mail::MailSettings;
 use millrace_catalog::CatalogLimits;
@@ -39,6 +39,7 @@ impl Config {
             admin_addr: settings.admin_addr,
             health_addr: settings.health_addr,
             database_url,
+            row_owner: KnownOwner::default(),
             public_url: web_address("public_url", settings.public_url)?,
             admin_public_url: web_address("admin_public_url", settings.admin_public_url)?,
             admin_requests_per_minute_max: settings.admin.admin_requests_per_minute_max,

@@ -11,11 +11,13 @@ mod clickhouse_url;
 mod engine;
 mod file;
 mod paths;
+mod row_owner;
 mod settings;
 mod show;
 
 pub use engine::{Engine, is_long_password};
 pub use file::{FileError, Layers, load};
+pub use row_owner::KnownOwner;
 pub use settings::{LogFormat, Settings};
 pub use show::show;
 
@@ -45,6 +47,8 @@ pub struct Config {
     pub engine: Engine,
     /// URL of the catalog.
     pub database_url: String,
+    /// Catalog whose projects own the rows in ClickHouse, once it was opened.
+    pub row_owner: KnownOwner,
     /// URL by which clients reach the ingest listener, if it is not its address.
     pub public_url: Option<String>,
     /// URL by which clients reach the organization API; by default from their requests.

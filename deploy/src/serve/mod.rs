@@ -36,7 +36,7 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
     };
     let role = match parts.ingest {
         true => data_dir::INGEST_ROLE,
-        false => "admin",
+        false => data_dir::ADMIN_ROLE,
     };
     // First, as another process on the folder has the addresses, too.
     let lock = data_dir::take_used(&config.data_dir, role)?;

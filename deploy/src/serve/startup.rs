@@ -14,7 +14,10 @@ use crate::config::{Config, Engine};
 use crate::credentials::{Banner, Credentials};
 use crate::ingest::{AcceptingIngest, Ingest};
 use crate::signals::StopSignal;
-use crate::{bootstrap, clickhouse_sync, clickhouse_watch, connect, engine, output, preflight};
+use crate::{
+    bootstrap, catalog_identity, clickhouse_sync, clickhouse_watch, connect, engine, output,
+    preflight,
+};
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use millrace_catalog::Catalog;
@@ -65,6 +68,9 @@ impl OpenedState {
         let is_kept = kept.is_some();
         let mut credentials = kept.unwrap_or_default();
         let catalog = connect::catalog_or_create(config).await?;
+        // Before the catalog is filled: a refused one stays empty.
+        connect::require_own_rows(config).await?;
+        catalog_identity::keep(config, &catalog).await?;
         let is_first_start =
             bootstrap::run(&catalog, &config.data_dir, is_kept, &mut credentials).await?;
         Ok(Self {

@@ -1,5 +1,6 @@
 //! Users of the embedded ClickHouse, by the commands that show, make and rotate them.
 
+use crate::clickhouse_outage::test_env::{Engine, PASSWORD};
 use crate::server::{Server, ask, eventually, run};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -121,6 +122,54 @@ fn a_project_has_a_user_until_it_is_deleted() {
     });
     assert!(deleted.elapsed() < GONE_WITHIN);
     assert_eq!(answer(&server, "project", &again, count).1, "1");
+}
+
+/// Nobody reads the catalog beside such an engine, so that a password would never hold.
+#[test]
+fn an_engine_by_itself_gives_users_of_projects_no_passwords_and_runs_their_queries() {
+    let home = TempDir::new().unwrap();
+    let [engine_dir, dir] = ["engine", "serve"].map(|name| home.path().join(name));
+    let engine = Engine::start(&engine_dir, PASSWORD);
+    let place = ["--clickhouse-url", &engine.url, "--clickhouse-user"];
+    let place = [&place[..], &["millrace", "--clickhouse-password", PASSWORD]].concat();
+    let server = Server::start_with(&dir, &place);
+    server.wait_for_tables();
+    let reason = "`millrace clickhouse` runs by itself";
+    for method in ["POST", "GET"] {
+        let (status, told) = ask(
+            &server,
+            method,
+            "/api/projects/1/clickhouse_user/",
+            &json!({}),
+        );
+        assert_eq!((status, &told["code"]), (403, &json!("permission_denied")));
+        let detail = told["detail"].as_str().unwrap();
+        assert!(detail.contains(reason), "{method}: {detail}");
+    }
+    let command = |dir: &Path, args: &[&str], place: &[&str]| {
+        let dir = ["--data-dir", dir.to_str().unwrap()];
+        run(&[args, place, &dir].concat())
+    };
+    for (args, reason) in [
+        (&["clickhouse-users", "rotate", "project_1"][..], reason),
+        (&["credentials", "reader"], "is not kept here"),
+        (&["credentials", "admin"], "is not kept here"),
+    ] {
+        let output = command(&dir, args, &place);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains(reason), "{args:?}: {said}");
+    }
+    let list = command(&dir, &["clickhouse-users", "list"], &place);
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    assert!(list.contains("No project has a user"), "{list}");
+    let count = "SELECT count() AS n FROM events";
+    let queried = command(&dir, &["query", count, "--format", "ndjson"], &place);
+    assert_eq!(queried.stdout, b"{\"n\":0}\n", "{queried:?}");
+    let kept = told(&engine_dir, &["credentials", "reader"]);
+    let database = "SELECT count() FROM system.databases WHERE name = 'millrace'";
+    let asked = answer(&server, "reader", &kept, database);
+    assert_eq!(asked, (200, "1".to_owned()));
 }
 
 /// `credentials.json` of earlier versions has one user, and there is no file of users.

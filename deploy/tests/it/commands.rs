@@ -102,7 +102,12 @@ fn a_failed_command_prints_its_reason_and_exits_nonzero() {
         (
             vec!["rejected", "list", "--limit", "0"],
             64,
-            "0 is not in 1..",
+            "give a whole number from 1",
+        ),
+        (
+            vec!["query", "SELECT 1", "--project", "abc"],
+            64,
+            "give the id of a project, such as 1",
         ),
         (
             vec!["rejected", "resend", "--set", "=ada"],

@@ -47,6 +47,8 @@ mod key_rotation;
 mod member_commands;
 mod migration_commands;
 mod nodes;
+mod other_catalogs;
+mod output;
 mod panics;
 mod persons;
 mod plugin_sources;

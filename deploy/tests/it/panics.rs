@@ -153,12 +153,13 @@ fn named_file(error: &str) -> &str {
     file
 }
 
-/// Starts `millrace ingest` on a folder whose log has only this segment's file.
-fn ship_alone(file: &Path, data_dir: &Path, clickhouse: &[String]) -> Server {
+/// Starts `millrace ingest` on a folder whose log has only this segment's file, with the catalog and
+/// the ClickHouse of these arguments.
+fn ship_alone(file: &Path, data_dir: &Path, databases: &[String]) -> Server {
     let live = data_dir.join("log/live");
     fs::create_dir_all(&live).unwrap();
     fs::copy(file, live.join(file.file_name().unwrap())).unwrap();
-    let args: Vec<&str> = clickhouse.iter().map(String::as_str).collect();
+    let args: Vec<&str> = databases.iter().map(String::as_str).collect();
     Server::start_mode("ingest", data_dir, &args)
 }
 
@@ -187,11 +188,14 @@ fn a_segment_that_ends_each_start_is_moved_away_and_shipped_from_a_folder_of_its
     assert_stores(&server, "behind");
     server.wait_for("SELECT count() FROM millrace.events", "2");
     let own = env.dir.path().join("own");
-    let clickhouse = server.clickhouse_args();
+    let catalog = env.data_dir().join("catalog.db");
+    let catalog = format!("sqlite://{}?mode=rwc", catalog.display());
+    let mut databases = server.clickhouse_args();
+    databases.extend(["--database-url".to_owned(), catalog]);
     let names = "SELECT arrayStringConcat(arraySort(groupArray(event)), ' ') FROM millrace.events";
     // The second time its row is found, and not stored again.
     for _ in 0..2 {
-        let shipper = ship_alone(&aside, &own, &clickhouse);
+        let shipper = ship_alone(&aside, &own, &databases);
         // What is found counts, too: without it the second shipper may not have begun.
         let inserts = "millrace_inserts_total{lane=\"live\"}";
         eventually("an insert that is settled", || {

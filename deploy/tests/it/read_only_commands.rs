@@ -9,7 +9,7 @@ use std::process::Output;
 use tempfile::TempDir;
 
 /// All commands but servers, with their arguments; `FOLDER` is the folder that they read.
-pub const COMMANDS: [&str; 36] = [
+pub const COMMANDS: [&str; 37] = [
     "migrate",
     "query SELECT",
     "config",
@@ -42,6 +42,7 @@ pub const COMMANDS: [&str; 36] = [
     "rejected show",
     "rejected resend",
     "secrets rotate",
+    "catalog copy --to postgres://me@127.0.0.1:9/none",
     "purge",
     "backup made-by-backup",
     "restore FOLDER --data-dir made-by-restore",

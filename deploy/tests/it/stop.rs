@@ -191,6 +191,33 @@ fn a_second_signal_ends_the_waits_of_a_stop_and_loses_nothing() {
     }
 }
 
+/// Regression: they were said to be cut at the end of the grace period.
+#[test]
+fn connections_that_a_second_signal_cuts_are_logged_as_such() {
+    let dir = TempDir::new().unwrap();
+    let log = dir.path().join("stderr");
+    let mut command = on_own_ports("ingest", dir.path());
+    command.args(["--clickhouse-url", "http://127.0.0.1:9"]);
+    command.args(["--drain-seconds", "600"]);
+    command.stderr(File::create(&log).unwrap());
+    let mut server = Server::start_command(&mut command, dir.path());
+    let ingest = server.credential("ingest_url").replace("http://", "");
+    let mut stream = TcpStream::connect(ingest).unwrap();
+    let beginning = b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n\r\n{";
+    stream.write_all(beginning).unwrap();
+    let ready = format!("{}/_health/ready", server.credential("health_url"));
+    kill_process(server.pid(), Signal::TERM).unwrap();
+    eventually("the beginning of the end", || {
+        let (status, text) = get(&ready, &[]);
+        (status == 503 && text.contains("shutdown")).then_some(())
+    });
+    kill_process(server.pid(), Signal::TERM).unwrap();
+    assert!(server.wait().success());
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains("cut as the stop was cut short"), "{said}");
+    assert!(!said.contains("grace period"), "{said}");
+}
+
 /// Regression: it held them, and asked for free ones, until its requests were finished.
 #[test]
 fn a_server_that_stops_gives_its_leases_up_at_once() {

@@ -3,7 +3,7 @@
 use super::bench::Bench;
 use super::engine::Engine;
 use super::listener::{Listener, on_cpus};
-use super::server::sqlite_url;
+use super::server::{FORGET_CATALOGS, sqlite_url};
 use super::store::Store;
 use crate::credentials::Credentials;
 use crate::organization::Organization;
@@ -50,6 +50,8 @@ impl Exporter {
         let (folder, root) = (bench.folder(Store::Disk)?, bench.folder(Store::Disk)?);
         let catalog = folder.path().join("exports.db");
         let clickhouse = engine.clickhouse();
+        // A new engine has no such table.
+        let _ = engine.execute(FORGET_CATALOGS);
         let mut command = on_cpus(cpus, &bench.options.server)?;
         command
             .args(["admin", "--log-level", "error"])

@@ -7,6 +7,7 @@ use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
 use crate::metrics;
 use crate::plan::Plan;
+use crate::runtime::current_thread_runtime;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 const LOG_BYTES_MAX: &str = "64GiB";
 /// URL at which nobody listens: shipping costs nothing.
 const NOWHERE: &str = "http://127.0.0.1:9";
+/// Statement that lets a server with a catalog of its own use an engine that others have filled.
+pub const FORGET_CATALOGS: &str = "TRUNCATE TABLE IF EXISTS millrace.catalog_ids";
 /// Interval at which the number of shipped rows is read.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Longest time without shipped rows while some wait.
@@ -130,6 +133,11 @@ impl Server {
                 let mut command = on_cpus(&cpus, &bench.options.server)?;
                 ours(&mut command, workers, data.path());
                 let clickhouse = options.clickhouse.or(bench.options.clickhouse.as_ref());
+                if let (Some(clickhouse), None) = (clickhouse, options.catalog) {
+                    let forgotten = clickhouse.execute(FORGET_CATALOGS);
+                    // A new engine has no such table.
+                    let _ = current_thread_runtime()?.block_on(forgotten);
+                }
                 add_options(&mut command, options, clickhouse);
                 command
             }

@@ -45,7 +45,7 @@ pub enum CatalogError {
     /// The file is something else, or damaged.
     #[error(
         "the catalog {location} is not a readable SQLite database: {reason}; restore it from a \
-         backup, or move it away to start with an empty one"
+         backup, or begin anew with an empty data folder"
     )]
     Damaged {
         /// Path of the file.

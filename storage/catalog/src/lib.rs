@@ -4,6 +4,8 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `catalog` | [`Catalog`]: open, migrate, close; the change counter |
+//! | `identity` | the id of the catalog, and its location |
+//! | `copying` | copies all rows to another database |
 //! | `connect` | connection pools from a URL; durability settings of SQLite |
 //! | `actor`, `activity` | author of a change; the log of all changes |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
@@ -50,11 +52,13 @@ pub mod cleanup;
 mod condition;
 mod condition_locks;
 mod connect;
+mod copying;
 pub mod database_clock;
 pub mod email;
 pub mod entities;
 mod error;
 pub mod features;
+mod identity;
 mod ingest_nodes;
 pub mod key;
 pub mod leases;
@@ -80,6 +84,7 @@ pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityScope, Audi
 pub use actor::Actor;
 pub use catalog::Catalog;
 pub use condition_locks::{ConditionLocks, ConditionOutcome};
+pub use copying::CopyError;
 pub use email::email_key;
 pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::batch_export_backfills::Model as BatchExportBackfill;

@@ -20,12 +20,17 @@ const DEFINITION_MAX: Duration = Duration::from_secs(5);
 
 impl ClickHouse {
     /// Checks that a host may be sent a statement: compares the hosts' definitions of the cluster,
-    /// unless that was done before.
+    /// and looks up whose the rows are, unless that was done before.
     ///
     /// # Errors
-    /// If no host answers, they cannot be used together, or this one was away when they were
-    /// compared.
+    /// If no host answers, they cannot be used together, this one was away when they were compared,
+    /// or the rows are of another catalog.
     pub(crate) async fn may_ask(&self, host: Host) -> Result<(), QueryError> {
+        self.must_be_of_one_cluster(host).await?;
+        self.must_own_rows(host).await
+    }
+
+    async fn must_be_of_one_cluster(&self, host: Host) -> Result<(), QueryError> {
         let definition = &self.hosts.definition;
         if self.settings.sharded().is_none() || definition.initialized() {
             return Ok(());
@@ -186,12 +191,14 @@ impl ClickHouse {
     }
 }
 
-/// Returns the error of an insert that was not sent, as hosts could not be compared.
+/// Returns the error of an insert that was not sent, as hosts could not be compared, or the rows
+/// are of another catalog.
 pub(crate) fn unsent(error: &QueryError) -> InsertError {
     let outcome = match error.kind {
-        QueryErrorKind::Misconfigured | QueryErrorKind::Cluster | QueryErrorKind::Tls(_) => {
-            InsertOutcome::Misconfigured
-        }
+        QueryErrorKind::Misconfigured
+        | QueryErrorKind::Cluster
+        | QueryErrorKind::OtherCatalog
+        | QueryErrorKind::Tls(_) => InsertOutcome::Misconfigured,
         _ => InsertOutcome::NotStored,
     };
     InsertError {

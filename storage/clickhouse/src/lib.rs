@@ -3,7 +3,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `settings` | [`Settings`]: address, user, database and timeouts |
+//! | `settings` | [`Settings`]: address, user, database, owner and timeouts |
 //! | `tls` | [`Tls`]: trusted certificate authorities; advice on failed handshakes |
 //! | `usable` | checks that ClickHouse can be used; advice if it cannot |
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
@@ -11,6 +11,7 @@
 //! | `shards` | tables of a cluster that grows: renamed, and copied to new shards |
 //! | `hosts` | addresses of a cluster's hosts, of which another one serves when one fails |
 //! | `definitions` | compares the hosts' definitions of the cluster before anything is sent |
+//! | `row_owner` | looks up, before anything is sent, of which catalog's projects the rows are |
 //! | `insert`, `insert_body` | [`Insert`]: one block of one month, under a token |
 //! | `post`, `answer` | sends rows, and checks that ClickHouse answers; text of failed answers |
 //! | `quorum` | [`InsertQuorum`]: number of replicas that must have an insert; reads that see it |
@@ -66,6 +67,7 @@ mod quorum;
 mod rejected_events;
 mod replication;
 mod retention;
+mod row_owner;
 mod running_query;
 mod schema;
 mod select;
@@ -97,7 +99,7 @@ pub use quorum::{InsertQuorum, QuorumError};
 pub use rejected_events::{RejectedCount, RejectedEvent, RejectedFilter};
 pub use replication::{Replication, ReplicationError};
 pub use select::{ReadOptions, RowStream};
-pub use settings::{Settings, quoted_name, quoted_text};
+pub use settings::{RowOwner, Settings, quoted_name, quoted_text};
 pub use tls::{Tls, TlsError};
 pub use usable::{Purpose, Unusable};
 
@@ -109,6 +111,7 @@ use post::Poster;
 use single_flight::SingleFlight;
 use std::fmt;
 use std::sync::Arc;
+use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 /// A ClickHouse server (or cluster) and the database in it. Clones share connections.
@@ -124,6 +127,8 @@ pub struct ClickHouse {
     settings: Arc<Settings>,
     /// Asks for the server's boot id.
     boot_ids: Arc<SingleFlight<Uuid>>,
+    /// Set once the rows are known to be of the catalog of the settings.
+    owned: Arc<OnceCell<()>>,
 }
 
 impl ClickHouse {
@@ -148,6 +153,7 @@ impl ClickHouse {
             poster: Poster::new(settings),
             settings: Arc::new(settings.clone()),
             boot_ids: Arc::new(SingleFlight::new()),
+            owned: Arc::new(OnceCell::new()),
         }
     }
 
@@ -197,6 +203,16 @@ impl ClickHouse {
     /// If the server cannot be asked.
     pub async fn uptime_seconds(&self) -> Result<u64, QueryError> {
         self.fetch_u64("SELECT toUInt64(uptime())").await
+    }
+
+    /// Returns true if the user has this settings profile.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn has_profile(&self, name: &str) -> Result<bool, QueryError> {
+        let name = quoted_text(name);
+        let sql = format!("SELECT toUInt64(has(currentProfiles(), {name}))");
+        Ok(self.fetch_u64(&sql).await? > 0)
     }
 
     /// Asks for a number that decides about rows: the answer names its column's type, which a
@@ -251,7 +267,7 @@ impl ClickHouse {
     }
 
     /// Runs a query of the host that is asked now within its deadline, and turns to another host if
-    /// that one fails.
+    /// that one fails. Nothing is asked while the rows are of another catalog.
     pub(crate) async fn within_deadline<T>(
         &self,
         query: impl Future<Output = Result<T, clickhouse::error::Error>>,

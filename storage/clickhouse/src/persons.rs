@@ -8,7 +8,7 @@
 use crate::dialect::Dialect;
 use crate::person_presence;
 use crate::person_table::PersonTable;
-use crate::{ClickHouse, InsertError, InsertOutcome};
+use crate::{ClickHouse, InsertError, InsertOutcome, QueryError};
 use bytes::Bytes;
 use millrace_rows::PERSON_NAMESPACE;
 use uuid::Uuid;
@@ -19,6 +19,16 @@ impl ClickHouse {
     #[must_use]
     pub fn person_source(&self, table: PersonTable) -> String {
         self.source_named(table.name())
+    }
+
+    /// Asks for the highest version of the rows in one of the tables; 0 without rows.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn latest_person_version(&self, table: PersonTable) -> Result<u64, QueryError> {
+        let source = self.person_source(table);
+        self.fetch_u64(&format!("SELECT assumeNotNull(max(version)) FROM {source}"))
+            .await
     }
 
     /// Stores rows, as RowBinary, in one of the tables, on each shard. They may be stored already.

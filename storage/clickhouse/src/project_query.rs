@@ -78,8 +78,8 @@ impl ClickHouse {
     /// Runs a statement for a project and returns its answer as soon as it begins.
     ///
     /// # Errors
-    /// If the server cannot be asked, refuses the user or the statement, or does not begin to
-    /// answer in time.
+    /// If the server cannot be asked, refuses the user or the statement, does not begin to answer in
+    /// time, or has rows of another catalog, whose project of this number is a foreign one.
     pub async fn query_as(
         &self,
         login: &ProjectLogin,
@@ -90,6 +90,7 @@ impl ClickHouse {
             password: login.password.clone(),
             ..Settings::clone(&self.settings)
         };
+        self.may_ask(self.hosts.current()).await?;
         let held = statement.held_bytes.to_string();
         let parameters = [
             ("query_id", statement.query_id),

@@ -22,6 +22,8 @@ pub enum QueryErrorKind {
     /// The hosts of a cluster cannot be used together: somebody has to change its definition or our
     /// settings.
     Cluster,
+    /// The rows are those of another catalog's projects: somebody has to change a setting.
+    OtherCatalog,
     /// There was no connection, so the server has seen nothing.
     NoConnection,
     /// The connection ended without an answer, or with bytes that are no HTTP.
@@ -73,9 +75,10 @@ impl QueryError {
     #[must_use]
     pub const fn outcome_name(&self) -> &'static str {
         match self.kind {
-            QueryErrorKind::Misconfigured | QueryErrorKind::Cluster | QueryErrorKind::Tls(_) => {
-                InsertOutcome::Misconfigured.name()
-            }
+            QueryErrorKind::Misconfigured
+            | QueryErrorKind::Cluster
+            | QueryErrorKind::OtherCatalog
+            | QueryErrorKind::Tls(_) => InsertOutcome::Misconfigured.name(),
             QueryErrorKind::NoConnection
             | QueryErrorKind::NoHttp
             | QueryErrorKind::NotClickHouse

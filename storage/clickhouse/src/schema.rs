@@ -15,6 +15,8 @@ const BY_DISTINCT_ID: &str = "sipHash64(distinct_id)";
 const BY_REQUEST: &str = "sipHash64(request_id)";
 /// Table of boot ids.
 pub(crate) const BOOT_IDS: &str = "server_runs";
+/// Table of the catalogs that have used the tables.
+pub(crate) const CATALOG_IDS: &str = "catalog_ids";
 
 /// One migration of the schema.
 pub(crate) struct Migration {
@@ -27,7 +29,7 @@ pub(crate) struct Migration {
 }
 
 /// Every migration, in order.
-pub(crate) const MIGRATIONS: [Migration; 6] = [
+pub(crate) const MIGRATIONS: [Migration; 7] = [
     Migration {
         version: 1,
         name: "events",
@@ -64,6 +66,11 @@ pub(crate) const MIGRATIONS: [Migration; 6] = [
             let create = rejected_events_resent(dialect);
             dialect.spread(crate::rejected_events::RESENT, create, BY_REQUEST)
         },
+    },
+    Migration {
+        version: 7,
+        name: "catalog_ids",
+        statements: |dialect| vec![catalog_ids(dialect)],
     },
 ];
 
@@ -167,6 +174,18 @@ fn boot_ids(dialect: &Dialect) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {head} (scope String, run UUID) ENGINE = Memory",
         head = dialect.head(BOOT_IDS),
+    )
+}
+
+/// Table of the ids of catalogs, of which the first owns the rows. Like `schema_migrations`, each
+/// host has its own.
+pub(crate) fn catalog_ids(dialect: &Dialect) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {head} (id UUID, claimed_at DateTime64(6, 'UTC')) \
+         ENGINE = {engine} ORDER BY (claimed_at, id){settings}",
+        head = dialect.head(CATALOG_IDS),
+        engine = dialect.merge_tree("", CATALOG_IDS, None),
+        settings = dialect.durability(),
     )
 }
 

@@ -3,6 +3,16 @@
 use crate::{InsertQuorum, Replication, Tls};
 use std::fmt;
 use std::time::Duration;
+use uuid::Uuid;
+
+/// Catalog whose projects own the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowOwner {
+    /// Id of the catalog.
+    pub catalog_id: Uuid,
+    /// True if its projects have sent events before: a ClickHouse without rows lacks them.
+    pub has_events: bool,
+}
 
 /// A server or cluster, and the database in it.
 #[derive(Clone)]
@@ -27,6 +37,9 @@ pub struct Settings {
     /// Replicas of a cluster that must have an insert before it is answered; `None`: one is enough,
     /// and reads may miss what another has.
     pub insert_quorum: Option<InsertQuorum>,
+    /// Catalog whose projects own the rows: with those of another one, everything fails. `None`:
+    /// nobody looks whose they are.
+    pub owner: Option<RowOwner>,
     /// Longest time of an insert, from its last byte to the answer.
     pub insert_timeout: Duration,
     /// Longest time of a query or a schema change.
@@ -51,6 +64,7 @@ impl Settings {
             cluster: None,
             replication: Replication::default(),
             insert_quorum: None,
+            owner: None,
             insert_timeout: Duration::from_secs(120),
             query_timeout: Duration::from_secs(60),
         }
@@ -141,6 +155,7 @@ impl fmt::Debug for Settings {
             .field("cluster", &self.cluster)
             .field("replication", &self.replication)
             .field("insert_quorum", &self.insert_quorum)
+            .field("owner", &self.owner)
             .field("insert_timeout", &self.insert_timeout)
             .field("query_timeout", &self.query_timeout)
             .finish_non_exhaustive()

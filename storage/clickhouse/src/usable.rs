@@ -173,6 +173,10 @@ impl Settings {
                 "the hosts of the cluster at {url} cannot be used together; correct remote_servers on \
                  them, or clickhouse_url, clickhouse_cluster and clickhouse_replication"
             ),
+            (_, QueryErrorKind::OtherCatalog) => format!(
+                "the rows in ClickHouse at {url} are those of another catalog, whose projects have the same \
+                 numbers; give the database_url of that catalog, or an empty ClickHouse in clickhouse_url"
+            ),
             (None, QueryErrorKind::Misconfigured) => {
                 format!("clickhouse_url is {url}, which cannot be asked; correct it")
             }
@@ -226,7 +230,7 @@ mod tests {
     #[test]
     fn each_error_has_advice_for_the_operator() {
         use QueryErrorKind::{
-            Cluster, Misconfigured, NoConnection, NoHttp, NotClickHouse, Other, Tls,
+            Cluster, Misconfigured, NoConnection, NoHttp, NotClickHouse, Other, OtherCatalog, Tls,
         };
         let table = [
             ("http", Some(516), Misconfigured, "clickhouse_password"),
@@ -244,6 +248,7 @@ mod tests {
                 "no TLS to ClickHouse at https://db:8443: renew it",
             ),
             ("http", None, Cluster, "correct remote_servers"),
+            ("http", None, OtherCatalog, "database_url of that catalog"),
             ("http", None, NoConnection, "that it is up"),
             ("http", None, NoHttp, "begin clickhouse_url with https://"),
             ("https", None, NoHttp, "that it is up"),

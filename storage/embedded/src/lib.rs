@@ -58,7 +58,8 @@ pub use confinement::Confinement;
 pub use console::print_line;
 pub use library::{LibraryError, find_library};
 pub use names::{
-    ADMIN, EXPORT, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, READER, VIEWS,
+    ADMIN, ALONE, EXPORT, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY, READER,
+    VIEWS,
 };
 pub use process_state::{State, Status};
 pub use query_key::QueryKey;
@@ -106,6 +107,8 @@ pub struct EngineOptions {
     /// Native addresses of all shards of the cluster that the engine is one of, in the same order
     /// on each; empty: no cluster.
     pub shards: Vec<ShardAddress>,
+    /// True if no process supervises the engine, and gives users of projects their passwords.
+    pub is_alone: bool,
 }
 
 #[cfg(test)]
@@ -126,6 +129,7 @@ impl EngineOptions {
             backup_dir: "/data/backups".into(),
             sources: Vec::new(),
             shards: Vec::new(),
+            is_alone: false,
         }
     }
 }
@@ -146,6 +150,7 @@ impl std::fmt::Debug for EngineOptions {
             .field("backup_dir", &self.backup_dir)
             .field("sources", &self.sources)
             .field("shards", &self.shards)
+            .field("is_alone", &self.is_alone)
             .finish_non_exhaustive()
     }
 }

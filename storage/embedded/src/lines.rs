@@ -4,7 +4,9 @@
 //! without an end must not take the server's memory, and one that is not UTF-8 must not end the
 //! reading.
 
-use std::io::{self, BufRead, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+
+use crossbeam_channel::Sender;
 
 /// Most bytes of a line that are kept.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -50,10 +52,24 @@ pub(crate) fn next_line(from: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok(Some(format!("{kept} … ({cut_bytes} bytes cut)")))
 }
 
+/// Logs what the process writes to standard error, but for empty lines, and passes the lines on.
+pub(crate) fn forward_errors(err: impl Read, lines: &Sender<String>) {
+    let mut err = BufReader::new(err);
+    // Read until it is closed: that is how the process's end shows.
+    while let Ok(Some(line)) = next_line(&mut err) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        tracing::info!(target: "clickhouse", "{line}");
+        // Only the last line is kept; when the receiver is behind, some are skipped.
+        let _ = lines.try_send(line);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::BufReader;
+    use crossbeam_channel::bounded;
 
     fn lines(bytes: &[u8]) -> Vec<String> {
         // A small buffer, so that lines come in pieces.
@@ -74,6 +90,14 @@ mod tests {
         for (bytes, expected) in table {
             assert_eq!(lines(bytes), expected, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn empty_lines_are_not_passed_on() {
+        let (sender, passed) = bounded(8);
+        forward_errors(&b"\none\n\n  \r\n two\n\n"[..], &sender);
+        let passed: Vec<String> = passed.try_iter().collect();
+        assert_eq!(passed, ["one", " two"]);
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub const PROJECT_VIEWS: [&str; 7] = [
 ];
 /// Table in [`PROJECT_DATABASE`] that maps hashes of tokens to projects.
 pub const PROJECT_TOKENS: &str = "tokens";
+/// Settings profile of the server's own user in an engine that `millrace clickhouse` runs by
+/// itself. By that a process elsewhere knows that nobody gives users of projects their passwords.
+pub const ALONE: &str = "alone";
 /// Setting that the login server hands a token to the engine in. It has no effect otherwise: the
 /// cache of results is never used.
 pub(crate) const TOKEN_SETTING: &str = "query_cache_tag";

@@ -1,7 +1,7 @@
 //! Settings profiles of the engine's users: defaults as a server has them, limits, and settings
 //! that nobody may change.
 
-use crate::names::TOKEN_SETTING;
+use crate::names::{ALONE, TOKEN_SETTING};
 
 /// Settings that no statement may change. Their values would be languages other than SQL, SQL in a
 /// string, paths to read or to write, addresses, disks elsewhere, or headers by which an answer is
@@ -95,6 +95,7 @@ pub(crate) fn profiles(memory_bytes_max: u64) -> String {
          <min_insert_block_size_bytes>{INSERT_BLOCK_BYTES}</min_insert_block_size_bytes>\
          <cancel_http_readonly_queries_on_client_close>1</cancel_http_readonly_queries_on_client_close>\
          <constraints>{constant}</constraints></default>\
+         <{ALONE}><profile>default</profile></{ALONE}>\
          <session><max_sessions_for_user>1</max_sessions_for_user></session>\
          <admin><profile>default</profile>\
          <max_concurrent_queries_for_user>{STATEMENTS_MAX}</max_concurrent_queries_for_user></admin>\

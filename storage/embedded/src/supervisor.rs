@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_dea
 use tokio::sync::watch;
 
 use crate::console::print_line;
-use crate::lines::next_line;
+use crate::lines::{forward_errors, next_line};
 use crate::process_state::{State, Status};
 
 /// Line prefix that the child writes to standard output, before its address, when it serves
@@ -382,16 +382,5 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> SupervisorThread<F> {
     /// Returns true if shutdown was requested, now or within `wait`.
     fn stop_requested(&self, wait: Duration) -> bool {
         self.stopping.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected)
-    }
-}
-
-/// Logs what the process writes to standard error and passes the lines on.
-fn forward_errors(err: impl Read, lines: &Sender<String>) {
-    let mut err = BufReader::new(err);
-    // Read until it is closed: that is how the process's end shows.
-    while let Ok(Some(line)) = next_line(&mut err) {
-        tracing::info!(target: "clickhouse", "{line}");
-        // Only the last line is kept; when the receiver is behind, some are skipped.
-        let _ = lines.try_send(line);
     }
 }

@@ -22,8 +22,8 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 use crate::names::{
-    ADMIN, EXPORT, LOGIN_SERVER, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS, QUERY,
-    READER, TOKEN_SETTING, VIEWS,
+    ADMIN, ALONE, EXPORT, LOGIN_SERVER, PROJECT, PROJECT_DATABASE, PROJECT_TOKENS, PROJECT_VIEWS,
+    QUERY, READER, TOKEN_SETTING, VIEWS,
 };
 use crate::profiles::{HOUR_QUOTA, profiles};
 use crate::users_file::hex;
@@ -101,9 +101,13 @@ fn own_user(options: &EngineOptions) -> String {
         true => format!("<query>GRANT SET DEFINER ON {VIEWS}</query>"),
         false => String::new(),
     };
+    let profile = match options.is_alone {
+        true => ALONE,
+        false => "default",
+    };
     format!(
         "<{name}><password_sha256_hex>{}</password_sha256_hex><networks>{networks}</networks>\
-         <profile>default</profile><quota>default</quota><grants>{}{definer}</grants></{name}>",
+         <profile>{profile}</profile><quota>default</quota><grants>{}{definer}</grants></{name}>",
         hex(&Sha256::digest(options.password.as_bytes())),
         all_grants(options),
     )
@@ -296,6 +300,25 @@ mod tests {
             assert!(!text.contains(&format!("<{user}>")), "{user}: {text}");
         }
         assert!(!text.contains("SET DEFINER"), "{text}");
+    }
+
+    #[test]
+    fn the_profile_of_the_own_user_tells_whether_the_engine_is_alone() {
+        for (is_alone, expected) in [(false, "default"), (true, ALONE)] {
+            let options = EngineOptions {
+                is_alone,
+                ..options(&[], &[], true)
+            };
+            let text = users_xml(&options);
+            let (_, own) = text.split_once("<millrace>").unwrap();
+            let (own, _) = own.split_once("</millrace>").unwrap();
+            let profile = format!("<profile>{expected}</profile>");
+            assert!(own.contains(&profile), "{is_alone}: {own}");
+            assert!(
+                text.contains(&format!("<{ALONE}><profile>default<")),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ extern crate millrace_catalog;
 
 mod activity;
 mod bootstrap;
+mod catalog_copies;
 mod cleanup;
 mod conditions;
 mod contention;

@@ -180,7 +180,7 @@ impl PersonStore<'_> {
 }
 
 /// Projects that are gone: their rows wait for cleanup, and ClickHouse's may be purged already.
-fn deleted() -> SelectStatement {
+pub(super) fn deleted() -> SelectStatement {
     deleted_projects::Entity::find()
         .select_only()
         .column(deleted_projects::Column::TeamId)

@@ -13,7 +13,7 @@
 //! | `progress`, `backlogs` | positions up to which updates are applied |
 //! | `load`, `save` | from the tables and back |
 //! | `device_properties` | properties that a person shows from its devices |
-//! | `changes` | rows to copy to ClickHouse |
+//! | `changes`, `copied` | rows to copy to ClickHouse; the latest that were copied |
 //!
 //! Updates of a project are applied in the order of their arrival, many in one transaction, which
 //! also records the position of the last one: none is applied twice, even after a crash. A caller
@@ -26,6 +26,7 @@
 
 mod backlogs;
 mod changes;
+mod copied;
 mod device_properties;
 mod handle;
 mod id_counts;

@@ -6,11 +6,11 @@ use crate::failure::Failure;
 use crate::leader::Leader;
 use crate::round_size::RoundSize;
 use crate::state::{GrowthLimits, PersonStore};
-use crate::{metrics, retention};
-use millrace_catalog::Catalog;
+use crate::{metrics, retention, target};
+use millrace_catalog::{Catalog, UtcTime};
 use millrace_clickhouse::{ClickHouse, QueryError};
 use millrace_rows::{Month, RareLog};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::time::{sleep, timeout};
@@ -18,6 +18,9 @@ use uuid::Uuid;
 
 /// Interval at which the catalog's size is measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
+
+/// Time within which a ClickHouse that starts together with this process is expected.
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Parts of the largest round that make the smallest one. A small one of projects without a backlog
 /// would defer them for little, and one of backlogs keeps all others waiting.
@@ -101,6 +104,9 @@ pub struct Worker {
     backlogs_size: RoundSize,
     /// Pages that were copied: a copy of all persons takes as long as it takes.
     copied_pages: AtomicU64,
+    /// True once ClickHouse is known to have what was copied before this process led.
+    is_target_checked: AtomicBool,
+    began: Instant,
     /// Failures that were logged lately, since the last round that succeeded.
     failures: RareLog,
 }
@@ -117,6 +123,8 @@ impl Worker {
             others_size: RoundSize::new(options.updates_max, OTHERS_SMALLEST),
             backlogs_size: RoundSize::new(options.updates_max, BACKLOGS_SMALLEST),
             copied_pages: AtomicU64::new(0),
+            is_target_checked: AtomicBool::new(false),
+            began: Instant::now(),
             failures: RareLog::default(),
         }
     }
@@ -143,8 +151,8 @@ impl Worker {
             let pause = if leader.now() {
                 let led = async {
                     if Instant::now() >= retention_at {
-                        self.try_retention().await;
-                        retention_at = Instant::now() + retention::CHECK_EVERY;
+                        let pause = self.try_retention().await;
+                        retention_at = Instant::now() + pause;
                     }
                     self.led_round().await
                 };
@@ -187,11 +195,19 @@ impl Worker {
         }
     }
 
-    /// Drops old months; a failure is left to the next hour, as nothing waits for it.
-    async fn try_retention(&self) {
-        if let Err(failure) = self.apply_retention().await {
-            tracing::warn!(%failure, "old updates of persons stay; trying again in an hour");
+    /// Drops old months; returns how long to wait for the next time. A failure is left to the next
+    /// hour, as nothing waits for it.
+    async fn try_retention(&self) -> Duration {
+        match self.apply_retention().await {
+            Err(failure) if is_of_a_start(&failure, self.began.elapsed()) => {
+                return self.options.retry_pause;
+            }
+            Err(failure) => {
+                tracing::warn!(%failure, "old updates of persons stay; trying again in an hour");
+            }
+            Ok(_) => {}
         }
+        retention::CHECK_EVERY
     }
 
     /// Drops the months of updates that nobody needs any more, and returns them.
@@ -204,7 +220,7 @@ impl Worker {
 
     /// Makes a round; returns how long to wait for the next.
     async fn led_round(&self) -> Duration {
-        let failure = match self.step().await {
+        let failure = match self.checked_step().await {
             Ok((round, passed)) => {
                 if self.failures.clear() {
                     tracing::info!("persons are kept again");
@@ -220,7 +236,8 @@ impl Worker {
         let pause = if failure.tables_are_missing() {
             self.make_tables().await
         } else {
-            if self.failures.is_due(&failure.cause(), Instant::now()) {
+            let is_expected = is_of_a_start(&failure, self.began.elapsed());
+            if !is_expected && self.failures.is_due(&failure.cause(), Instant::now()) {
                 tracing::warn!(%failure, "persons are not up to date; trying again until they are");
             }
             self.options.retry_pause
@@ -230,6 +247,15 @@ impl Worker {
             metrics::lag(passed);
         }
         pause
+    }
+
+    /// Makes a round. Before the first one, a ClickHouse that lacks what was copied is detected.
+    async fn checked_step(&self) -> Result<(RoundOutcome, Option<UtcTime>), Failure> {
+        if !self.is_target_checked.load(Relaxed) {
+            target::copy_again_if_behind(&self.catalog, &self.clickhouse).await?;
+            self.is_target_checked.store(true, Relaxed);
+        }
+        self.step().await
     }
 
     /// Creates the tables of persons: at a first start this may run before events are shipped.
@@ -248,6 +274,12 @@ impl Worker {
             }
         }
     }
+}
+
+/// Returns true for a failure of a worker that has run for so long, if ClickHouse may just start,
+/// too: then whoever starts it reports what is wrong.
+fn is_of_a_start(failure: &Failure, running: Duration) -> bool {
+    running < STARTS_WITHIN && failure.is_without_connection()
 }
 
 /// Awaits a round; `None` if for so long it does not end, and no page is copied.
@@ -270,6 +302,26 @@ async fn unless_silent<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millrace_clickhouse::QueryErrorKind::{Misconfigured, NoConnection};
+
+    #[test]
+    fn a_clickhouse_that_is_not_there_is_no_failure_of_the_first_minute() {
+        let table = [
+            (NoConnection, 0, true),
+            (NoConnection, 59, true),
+            (NoConnection, 60, false),
+            (Misconfigured, 0, false),
+        ];
+        for (kind, seconds, expected) in table {
+            let failure = Failure::Read(QueryError {
+                kind,
+                ..QueryError::without_code("refused")
+            });
+            let found = is_of_a_start(&failure, Duration::from_secs(seconds));
+            assert_eq!(found, expected, "{kind:?} {seconds}");
+        }
+        assert!(!is_of_a_start(&Failure::Malformed, Duration::ZERO));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_round_that_copies_pages_may_take_any_time_and_a_silent_one_ends() {

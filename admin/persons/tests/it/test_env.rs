@@ -57,6 +57,26 @@ impl TestEnv {
         }
     }
 
+    /// Returns the same catalog with another ClickHouse, which has tables and no rows.
+    pub async fn with_another_clickhouse(&self) -> Self {
+        let database = format!("persons_{}", Uuid::new_v4().simple());
+        let settings = Settings {
+            database: database.clone(),
+            ..self.settings.clone()
+        };
+        let clickhouse = ClickHouse::new(&settings);
+        clickhouse.migrate().await.unwrap();
+        Self {
+            catalog: self.catalog.clone(),
+            clickhouse,
+            project_id: self.project_id,
+            foreign_project_id: self.foreign_project_id,
+            database,
+            settings,
+            url: self.url.clone(),
+        }
+    }
+
     /// Publishes a node's watermark: all updates that arrived before it are stored.
     pub async fn pass(&self, node: &str, at: i64) {
         let (starts, at) = (NodeStarts::default(), UtcTime(NOW + at));

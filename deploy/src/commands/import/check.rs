@@ -2,7 +2,7 @@
 
 use super::options::{Common, SINGLE_RUN_OPTIONS, Sources};
 use crate::commands::{Invocation, counted, table};
-use crate::numbers::count;
+use crate::numbers::{count, up_to};
 use crate::output;
 use anyhow::{anyhow, bail};
 use clap::Args;
@@ -47,7 +47,7 @@ pub struct Arguments {
     )]
     events_per_minute: u64,
     /// Number of files that are read in parallel
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = up_to::<u8, 64>)]
     parallel_files: u8,
 }
 

@@ -3,7 +3,7 @@
 use super::options::{Common, SINGLE_RUN_OPTIONS};
 use crate::commands::Invocation;
 use crate::connect;
-use crate::numbers::{count, days, seconds};
+use crate::numbers::{count, days, project, seconds};
 use crate::output;
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -63,7 +63,7 @@ pub struct MixpanelArguments {
     #[arg(long, value_name = "NAME", requires = "project_id")]
     service_account: Option<String>,
     /// Id of the project to read
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = project::<u64>)]
     project_id: Option<u64>,
     /// Secret of the service account or the project; better given as MIXPANEL_SECRET
     #[arg(
@@ -203,7 +203,7 @@ pub struct TableArguments {
     #[arg(long, value_name = "NAME", default_value = "posthog.events")]
     table: String,
     /// Id of the project in that table
-    #[arg(long, alias = "from-team-id", value_name = "N")]
+    #[arg(long, alias = "from-team-id", value_name = "N", value_parser = project::<i64>)]
     from_project_id: i64,
     /// First day, as in 2024-01-31
     #[arg(long, value_name = "DAY")]

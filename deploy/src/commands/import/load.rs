@@ -4,7 +4,7 @@ use super::options::{Common, Sources, TargetArguments};
 use super::rejects_file::rejects_hint;
 use crate::commands::{Invocation, table};
 use crate::config::Config;
-use crate::numbers::seconds;
+use crate::numbers::{count, seconds, up_to};
 use crate::output;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -33,16 +33,16 @@ pub struct Arguments {
     #[command(flatten)]
     target: TargetArguments,
     /// Number of files that are read in parallel
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = up_to::<u8, 64>)]
     parallel_files: u8,
     /// Largest number of requests in parallel; fewer when the server is busy
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = up_to::<u8, 64>)]
     parallel_requests: u8,
     /// Largest number of events in a request
-    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u16).range(1..=50_000))]
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = up_to::<u16, 50_000>)]
     request_events: u16,
     /// Bytes of a chunk, whose progress is recorded as a whole
-    #[arg(long, hide = true, value_name = "N", default_value_t = 16 << 20)]
+    #[arg(long, hide = true, value_name = "N", default_value_t = 16 << 20, value_parser = count::<usize>)]
     chunk_bytes: usize,
     /// Compression of request bodies; by default none to this machine, zstd to others
     #[arg(long, value_enum)]

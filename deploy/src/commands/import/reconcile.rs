@@ -4,7 +4,7 @@ use super::options::{Common, Sources, TargetArguments};
 use super::rejects_file::resend_command;
 use crate::commands::{Invocation, table};
 use crate::config::Config;
-use crate::numbers::seconds;
+use crate::numbers::{project, seconds};
 use crate::{connect, output};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -35,7 +35,7 @@ pub struct Arguments {
     #[command(flatten)]
     target: TargetArguments,
     /// Id of the project in ClickHouse; by default that of the key
-    #[arg(long, alias = "team-id", value_name = "N")]
+    #[arg(long, alias = "team-id", value_name = "N", value_parser = project::<i64>)]
     project_id: Option<i64>,
     /// Seconds to wait until ClickHouse has all events
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = seconds::<u64>)]

@@ -5,6 +5,7 @@ mod table;
 
 use crate::config::Config;
 use crate::connect;
+use crate::numbers::project;
 use crate::output;
 use crate::project_access::{ProjectAccess, check_supported};
 use crate::project_queries::{DURATION_MAX, HELD_BYTES};
@@ -14,7 +15,7 @@ use millrace_clickhouse::{ProjectAnswer, ProjectStatement, QueryError};
 use millrace_organizations::Projects;
 use millrace_rows::shown_lines;
 use progress::Progress;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use table::RowTable;
 use uuid::Uuid;
 
@@ -28,7 +29,7 @@ pub struct Query {
     #[arg(value_name = "SQL")]
     sql: String,
     /// Project whose rows are read; may be omitted if there is only one
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = project::<i64>)]
     project: Option<i64>,
     /// Format of the answer
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -139,8 +140,8 @@ async fn write(
     let mut lines = Vec::new();
     while let Some(piece) = rows.next().await.map_err(|error| refused(config, error))? {
         if format != Format::Table && !is_terminal {
-            if std::io::stdout().write_all(&piece).is_err() {
-                // A pager that was left.
+            if !output::write(&piece) {
+                // A pager that was left, or the end tells the reason.
                 return Ok(());
             }
             continue;

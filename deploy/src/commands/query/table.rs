@@ -32,7 +32,9 @@ impl RowTable {
                 self.omitted += 1;
                 continue;
             }
-            let cells: Vec<String> = serde_json::from_slice(line)?;
+            // ClickHouse's texts are any bytes, as those of `MD5`, and stay so in its JSON.
+            let line = String::from_utf8_lossy(line);
+            let cells: Vec<String> = serde_json::from_str(&line)?;
             let cells: Vec<String> = cells.iter().map(|cell| shown(cell).into_owned()).collect();
             for (index, cell) in cells.iter().enumerate() {
                 let width = cell.chars().count();
@@ -80,6 +82,22 @@ mod tests {
         let lines: Vec<_> = table.lines.iter().map(|line| table.line(line)).collect();
         assert_eq!(lines, ["event    n", "a\\u{a}b  10", "         2"]);
         table.take(b"no list").unwrap_err();
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        let table: [(&[u8], &str); 4] = [
+            ("[\"Größe\"]\n".as_bytes(), "Größe"),
+            (b"[\"Gr\xc3\"]\n", "Gr\u{fffd}"),
+            (b"[\"\xff\\n\"]\n", "\u{fffd}\\u{a}"),
+            (b"[\"\xe2\x82a\"]", "\u{fffd}a"),
+        ];
+        for (line, expected) in table {
+            let mut rows = RowTable::default();
+            rows.take(line).unwrap();
+            let lines: Vec<_> = rows.lines.iter().map(|line| rows.line(line)).collect();
+            assert_eq!(lines, [expected], "{line:?}");
+        }
     }
 
     #[test]

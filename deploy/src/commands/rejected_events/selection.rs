@@ -2,6 +2,7 @@
 
 use crate::commands::{Invocation, counted, table};
 use crate::config::Config;
+use crate::numbers::{count, positive, project};
 use crate::{connect, output};
 use anyhow::Context;
 use clap::Args;
@@ -19,7 +20,7 @@ const COUNTS_MAX: u32 = 20;
 #[derive(Args, Clone, Debug)]
 pub struct EventSelection {
     /// Only events of this project
-    #[arg(long, alias = "team-id", value_name = "N")]
+    #[arg(long, alias = "team-id", value_name = "N", value_parser = project::<i64>)]
     project_id: Option<i64>,
     /// Only events that were rejected with this code, such as missing_distinct_id
     #[arg(long)]
@@ -31,13 +32,13 @@ pub struct EventSelection {
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     /// Only the event at this place in its batch, from 0
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u32>)]
     index: Option<u32>,
     /// Only events that were not sent again yet
     #[arg(long)]
     unsent: bool,
     /// Largest number of events; the newest are chosen
-    #[arg(long = "limit", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long = "limit", value_name = "N", default_value_t = 100, value_parser = positive::<u32>)]
     rows_max: u32,
 }
 
@@ -76,7 +77,7 @@ pub(super) fn find(
     })
 }
 
-fn count(config: &Config, filter: &RejectedFilter) -> anyhow::Result<u64> {
+fn events_in(config: &Config, filter: &RejectedFilter) -> anyhow::Result<u64> {
     ask(config, async |clickhouse| {
         clickhouse.rejected_count(filter).await
     })
@@ -108,7 +109,7 @@ pub(super) fn explain_none(
     selection: &EventSelection,
     invocation: &Invocation,
 ) -> anyhow::Result<String> {
-    let all = count(config, &RejectedFilter::default())?;
+    let all = events_in(config, &RejectedFilter::default())?;
     if all == 0 {
         return Ok(NO_EVENT.to_owned());
     }
@@ -117,7 +118,7 @@ pub(super) fn explain_none(
             unsent: false,
             ..selection.filter()
         };
-        let sent = count(config, &filter)?;
+        let sent = events_in(config, &filter)?;
         if sent > 0 {
             let verb = if sent == 1 { "was" } else { "were" };
             return Ok(format!(
@@ -132,7 +133,7 @@ pub(super) fn explain_none(
             index: None,
             ..selection.filter()
         };
-        let others = count(config, &filter)?;
+        let others = events_in(config, &filter)?;
         if others > 0 {
             return Ok(format!(
                 "No refused event has the index {index}. Without --index there {}; list with:\n  {}",
@@ -175,7 +176,7 @@ pub(super) fn print_limit_hint(
     if found == 0 || (found as u64) < u64::from(selection.rows_max) {
         return Ok(());
     }
-    let all = count(config, &selection.filter())?;
+    let all = events_in(config, &selection.filter())?;
     if all > found as u64 {
         output::print(&format!(
             "These are the newest of {}; --limit {all} shows all.",

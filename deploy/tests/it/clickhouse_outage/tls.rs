@@ -174,7 +174,11 @@ fn is_reported_until_fixed(
     } else {
         0
     };
-    let monitored = MonitoredServer::start(data_dir, args);
+    // One for all cases, as ClickHouse takes the rows of one catalog only.
+    let catalog = data_dir.with_file_name("catalog.db");
+    let catalog = format!("sqlite://{}?mode=rwc", catalog.display());
+    let catalog = ["--database-url", catalog.as_str()];
+    let monitored = MonitoredServer::start(data_dir, &[args, &catalog].concat());
     monitored.assert_reports(case, words);
     let event = |number| json!({"event": "e", "distinct_id": format!("user-{number}")});
     let events: Vec<_> = (0..50).map(event).collect();
@@ -187,7 +191,7 @@ fn is_reported_until_fixed(
     }
     assert!(monitored.server.stop().success());
     let (_tls_proxy, args) = fixed();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).chain(catalog).collect();
     let server = ingest(data_dir, &args);
     let all = before + 50;
     eventually(case, || {

@@ -162,12 +162,15 @@ fn assert_reported_until_fixed(cases: &[(&str, &str, bool)]) {
     let dir = TempDir::new().unwrap();
     let engine = Engine::start(&dir.path().join("engine"), PASSWORD);
     let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], 0)), &engine.url).unwrap();
+    // One for all, as ClickHouse takes the rows of one catalog only.
+    let catalog = dir.path().join("catalog.db");
+    let catalog = format!("sqlite://{}?mode=rwc", catalog.display());
     for (number, &(rule, words, is_misconfigured)) in cases.iter().enumerate() {
         proxy.set(rule.parse().unwrap());
         let [ingest, admin] = ["ingest", "admin"].map(|mode| {
             let data_dir = dir.path().join(format!("{mode}-{number}"));
             let url = proxy.url();
-            let at = ["--clickhouse-url", url.as_str()];
+            let at = ["--clickhouse-url", url.as_str(), "--database-url", &catalog];
             let monitored = MonitoredServer::start_mode(mode, &data_dir, &at);
             monitored.assert_reports(&format!("{mode}, {rule}"), words);
             monitored

@@ -40,6 +40,9 @@ fn the_command_prints_the_rows_of_one_project_as_a_table_or_in_a_format() {
         csv,
         "\"event\",\"number_of_rows\",\"text\"\n\"mine\",50,\"a\nb\"\n"
     );
+    let half = "SELECT left('Größe', 3) AS text";
+    let half = printed(&query(&tenants, &[half, "--project", &first]));
+    assert_eq!(half, "text\nGr\u{fffd}\n");
     let all = "SELECT * FROM events_with_persons";
     let json = printed(&query(
         &tenants,

@@ -1,7 +1,7 @@
 //! User of a project in ClickHouse, by the API of this process and of another one.
 
 use super::tenants::Tenants;
-use crate::server::{Server, ask, eventually};
+use crate::server::{Server, ask, eventually, run};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -135,4 +135,11 @@ fn an_api_in_another_process_runs_queries_and_makes_users() {
     eventually("the new password holds in the first process", || {
         (answer(&clickhouse, password) == (200, "50".to_owned())).then_some(())
     });
+    // Commands name the user as the API does.
+    let name = format!("project_{}", tenants.first);
+    let rotate = ["clickhouse-users", "rotate", &name, "--data-dir"];
+    let folder = folder.path().to_str().unwrap();
+    let rotated = run(&[&rotate[..], &[folder], &args].concat());
+    let said = String::from_utf8_lossy(&rotated.stdout).into_owned();
+    assert!(said.starts_with("User project, password "), "{rotated:?}");
 }

@@ -114,18 +114,17 @@ async fn work_beside(
         worker.accepted(accepted).await;
     }
     drop(listener);
-    let is_drained = tokio::select! {
+    let cut = tokio::select! {
         // Before the cut, so that nothing is told of a worker without connections.
         biased;
-        drained = timeout(grace, worker.drained()) => drained.is_ok(),
-        () = StopPhase::cut_short(&mut stop) => false,
+        drained = timeout(grace, worker.drained()) => {
+            drained.err().map(|_| "at the end of the grace period")
+        }
+        () = StopPhase::cut_short(&mut stop) => Some("as the stop was cut short"),
         Some(Err(error)) = background_tasks.join_next() => return Err(WorkerError::Task(error)),
     };
-    if !is_drained {
-        tracing::warn!(
-            connections = worker.open(),
-            "connections were cut at the end of the grace period"
-        );
+    if let Some(why) = cut {
+        tracing::warn!(connections = worker.open(), "connections were cut {why}");
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ pub mod batch_export_latest_runs;
 pub mod batch_export_logs;
 pub mod batch_export_runs;
 pub mod batch_exports;
+pub mod catalog_ids;
 pub mod catalog_versions;
 pub mod clickhouse_users;
 pub mod deleted_batch_exports;

@@ -30,6 +30,7 @@ mod m0048_updates_watermark;
 mod m0049_export_holds;
 mod m0050_import_leases;
 mod m0051_clickhouse_users;
+mod m0052_catalog_ids;
 mod runner;
 mod steps;
 
@@ -51,8 +52,11 @@ const RECORD_SQUASH: &str = "\
     DELETE FROM seaql_migrations WHERE version <> 'c0001_schema'";
 
 /// Migrations of a new catalog.
-static MIGRATIONS: [&dyn Migrate; 2] =
-    [&c0001_schema::Migration, &m0051_clickhouse_users::Migration];
+static MIGRATIONS: [&dyn Migrate; 3] = [
+    &c0001_schema::Migration,
+    &m0051_clickhouse_users::Migration,
+    &m0052_catalog_ids::Migration,
+];
 
 /// State of a catalog's schema.
 enum SchemaState {

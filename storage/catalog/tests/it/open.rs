@@ -9,6 +9,7 @@ on_both!(empty:
     a_schema_before_4bbccd5_is_refused_and_left_alone,
     a_newer_schema_is_refused,
     an_existing_catalog_is_opened_and_upgraded,
+    a_catalog_keeps_its_id_as_its_copies_do_and_another_one_has_another,
 );
 
 async fn an_empty_catalog_can_be_opened_by_many_at_once(database: TestDatabase) {
@@ -240,4 +241,29 @@ async fn an_existing_catalog_is_opened_and_upgraded(database: TestDatabase) {
     old.close().await.unwrap();
     let catalog = Catalog::open_existing(database.url()).await.unwrap();
     assert_eq!(catalog.keys_version().await.unwrap(), 0);
+}
+
+/// Opens a catalog, and returns its id.
+async fn id_of(database: &TestDatabase) -> String {
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let id = catalog.id().await.unwrap().to_string();
+    catalog.close().await.unwrap();
+    id
+}
+
+async fn a_catalog_keeps_its_id_as_its_copies_do_and_another_one_has_another(
+    database: TestDatabase,
+) {
+    let upgraded = TestDatabase::sqlite();
+    let old = upgraded.open_4bbccd5().await.unwrap();
+    old.close().await.unwrap();
+    let id = id_of(&database).await;
+    assert_eq!(id_of(&database).await, id);
+    assert_eq!(id_of(&database.copy().await.unwrap()).await, id);
+    let others = [TestDatabase::sqlite(), upgraded];
+    let [another, upgraded] = &others;
+    let ids = [id, id_of(another).await, id_of(upgraded).await];
+    let [one, other, old] = &ids;
+    assert!(one != other && one != old && other != old, "{ids:?}");
+    assert_eq!(id_of(upgraded).await, *old);
 }

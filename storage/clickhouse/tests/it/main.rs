@@ -28,5 +28,6 @@ mod purge;
 mod quorum;
 mod reads;
 mod rejected_events;
+mod row_owner;
 mod shards;
 mod stale_answers;

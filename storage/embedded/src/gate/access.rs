@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use crate::EngineOptions;
 use crate::names::{EXPORT, QUERY, VIEWS};
 
-/// User of the engine's own session.
+/// User of the engine's own session. A client that names no user is this one.
 const SESSION: &str = "default";
 
 /// Names and networks of one engine.
@@ -60,6 +60,11 @@ impl Access {
         let mut networks = self.networks.iter();
         is_loopback(address) || networks.any(|network| contains(network, address))
     }
+}
+
+/// Returns true for the user of the engine's own session, which is the only one that it may have.
+pub(super) fn is_of_session(user: &str) -> bool {
+    user == SESSION
 }
 
 /// Returns true for addresses of this machine alone.

@@ -26,6 +26,10 @@ const QUERY_ID: HeaderName = HeaderName::from_static("x-clickhouse-query-id");
 /// Header by which clients tell an exception from an answer.
 const EXCEPTION_CODE: HeaderName = HeaderName::from_static("x-clickhouse-exception-code");
 
+/// Code of an exception that only the user of the engine's own session gets: no other has a limit
+/// of sessions (`USER_SESSION_LIMIT_EXCEEDED`). Which paths need a user at all, the engine knows.
+const SESSION_TOO_MANY: &str = "700";
+
 /// Answer for a client.
 type Answer = Response<Either<Full<Bytes>, EngineBody>>;
 
@@ -115,6 +119,10 @@ impl Client {
         }
         let request = Request::from_parts(parts, body);
         let mut answer = self.upstream.send(request).await?;
+        let code = answer.headers().get(EXCEPTION_CODE);
+        if code.is_some_and(|code| code == SESSION_TOO_MANY) {
+            return Ok(refused(Refusal::NoUser));
+        }
         // What needs no password, such as `/ping`, tells nothing.
         if answer.status().is_success() && answer.headers().contains_key(QUERY_ID) {
             self.place.set_logged_in();

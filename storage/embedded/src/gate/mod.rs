@@ -21,6 +21,7 @@ mod hello;
 mod http_gate;
 mod native_gate;
 mod pace;
+mod parameters;
 mod request;
 mod stream;
 mod upstream;

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::acceptor::{Accepted, Phase, Phases};
-use super::access::Access;
+use super::access::{Access, is_of_session};
 use super::hello::{Hello, exception};
 use super::pace::WINDOW;
 use super::upstream::BUFFER_BYTES_MAX;
@@ -85,6 +85,11 @@ impl Shared {
         let hello = timeout(HELLO_MAX, Hello::read(&mut reader)).await??;
         if !self.access.permits(&hello.user, address) {
             let message = "this user may not come from this address: see clickhouse_networks";
+            return writer.write_all(&exception(REFUSED, message)).await;
+        }
+        if is_of_session(&hello.user) {
+            // The engine would say that a session is one too many.
+            let message = "name a user and its password: default is the engine's own";
             return writer.write_all(&exception(REFUSED, message)).await;
         }
         let write_max = (!self.access.is_of_program(&hello.user)).then_some(WINDOW);

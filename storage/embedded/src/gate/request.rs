@@ -5,8 +5,9 @@
 //! | a page of another site asks (`Sec-Fetch-Site`, or `Origin` is not `Host`) | refused with 403 |
 //! | a user asks who may not come from there | refused with 403, as a failed login |
 //! | `X-Forwarded-For` | the address of the client, by which the engine knows it |
-//! | `wait_end_of_query` of others than the program | left out: the answer would go to the disk |
-//! | `send_progress_in_http_headers` | left out: its head would not end before the statement |
+//! | no user, or that of the engine's own session | refused with 403, as the engine has refused it |
+//! | the user of a project asks in a session (`session_id`) | refused with 400: it has none |
+//! | some [`parameters`](super::parameters) of its address | left out |
 //! | headers for one connection, `Expect` | left out: the gate answers them itself |
 //!
 //! Everything else is the engine's: paths, methods, `X-ClickHouse-…`, bodies and their encodings.
@@ -15,12 +16,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::header::{AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderName, ORIGIN, TE, UPGRADE};
 use http::request::Parts;
-use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
-use percent_encoding::percent_decode_str;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 
 use super::access::{Access, is_loopback};
+use super::parameters::{rewritten, values_of};
 use crate::login::basic_login;
+use crate::names::PROJECT;
 
 /// Header by which proxies, and the gate, name the client.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -30,10 +31,8 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const USER: HeaderName = HeaderName::from_static("x-clickhouse-user");
 /// Parameter with the name of a user.
 const USER_PARAMETER: &str = "user";
-/// Parameter that has the engine keep an answer on the disk until its statement has ended.
-const HELD_BACK: &str = "wait_end_of_query";
-/// Parameter that has the engine write headers until the statement has ended.
-const PROGRESS: &str = "send_progress_in_http_headers";
+/// Parameter with the name of a session.
+const SESSION_PARAMETER: &str = "session_id";
 
 /// Headers for one connection, beside those that frame a body.
 const OF_CONNECTION: [HeaderName; 6] = [
@@ -52,6 +51,10 @@ pub(super) enum Refusal {
     OtherSite,
     /// The user may not come from the address.
     Address,
+    /// A request that needs a user names none, or that of the engine's own session.
+    NoUser,
+    /// The user of a project asks in a session, which does not get the token of its login.
+    Session,
     /// The proxy does not say for whom it asks.
     NoAddress,
     /// Connections to elsewhere are not to be had here.
@@ -63,8 +66,8 @@ pub(super) enum Refusal {
 impl Refusal {
     pub(super) const fn status(self) -> StatusCode {
         match self {
-            Self::OtherSite | Self::Address => StatusCode::FORBIDDEN,
-            Self::NoAddress => StatusCode::BAD_REQUEST,
+            Self::OtherSite | Self::Address | Self::NoUser => StatusCode::FORBIDDEN,
+            Self::NoAddress | Self::Session => StatusCode::BAD_REQUEST,
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
         }
     }
@@ -76,6 +79,14 @@ impl Refusal {
                 "Code: 516. DB::Exception: this user may not come from this address: \
                  see clickhouse_networks. (AUTHENTICATION_FAILED)\n"
             }
+            Self::NoUser => {
+                "Code: 516. DB::Exception: name a user and its password: \
+                 default is the engine's own. (AUTHENTICATION_FAILED)\n"
+            }
+            Self::Session => {
+                "Code: 36. DB::Exception: the user of a project has no sessions: \
+                 send no session_id. (BAD_ARGUMENTS)\n"
+            }
             Self::NoAddress => "refused: X-Forwarded-For ends with no address\n",
             Self::Connect => "refused: this is no proxy\n",
         }
@@ -85,7 +96,9 @@ impl Refusal {
     pub(super) const fn code(self) -> Option<&'static str> {
         match self {
             // AUTHENTICATION_FAILED
-            Self::Address => Some("516"),
+            Self::Address | Self::NoUser => Some("516"),
+            // BAD_ARGUMENTS
+            Self::Session => Some("36"),
             Self::OtherSite | Self::NoAddress | Self::Connect => None,
         }
     }
@@ -104,6 +117,10 @@ pub(super) fn prepare(parts: &mut Parts, peer: IpAddr, access: &Access) -> Resul
     let names = user_names(parts);
     if !names.iter().all(|name| access.permits(name, client)) {
         return Err(Refusal::Address);
+    }
+    let in_session = || values_of(&parts.uri, SESSION_PARAMETER).next().is_some();
+    if names.iter().any(|name| name == PROJECT) && in_session() {
+        return Err(Refusal::Session);
     }
     let is_of_program = !names.is_empty() && names.iter().all(|name| access.is_of_program(name));
     if let Some(uri) = rewritten(&parts.uri, is_of_program) {
@@ -182,38 +199,8 @@ fn user_names(parts: &Parts) -> Vec<String> {
     let authorized = parts.headers.get_all(AUTHORIZATION).iter();
     // Another scheme has no name that is known here.
     let authorized = authorized.map(|value| basic_login(value).unwrap_or_default().0);
-    let query = parts.uri.query().unwrap_or_default();
-    let parameters = query
-        .split('&')
-        .filter(|pair| is_named(pair, USER_PARAMETER));
-    let parameters = parameters.map(|pair| decoded(pair.split_once('=').unwrap_or_default().1));
+    let parameters = values_of(&parts.uri, USER_PARAMETER);
     named.chain(authorized).chain(parameters).collect()
-}
-
-/// Address of a request as the engine gets it; `None` if it stays as it is.
-fn rewritten(uri: &Uri, is_of_program: bool) -> Option<Uri> {
-    let query = uri.query().unwrap_or_default();
-    let is_left_out =
-        |pair: &&str| is_named(pair, PROGRESS) || (!is_of_program && is_named(pair, HELD_BACK));
-    if !query.split('&').any(|pair| is_left_out(&pair)) {
-        // A client of a proxy names the host, too.
-        let path = uri.path_and_query().filter(|_| uri.scheme().is_some())?;
-        return Some(Uri::from(path.clone()));
-    }
-    let kept = query.split('&').filter(|pair| !is_left_out(pair));
-    let kept = kept.collect::<Vec<_>>().join("&");
-    let path = PathAndQuery::try_from(format!("{}?{kept}", uri.path()));
-    path.ok().map(Uri::from)
-}
-
-/// Returns true if a parameter has this name, which the engine reads in any case.
-fn is_named(pair: &str, name: &str) -> bool {
-    let given = pair.split('=').next().unwrap_or_default();
-    decoded(given).eq_ignore_ascii_case(name)
-}
-
-fn decoded(text: &str) -> String {
-    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -322,6 +309,24 @@ mod tests {
             assert_eq!(refused(PEER, headers), expected, "{headers:?} {more}");
             assert_eq!(refused("::1", &proxied), expected, "{headers:?} {more}");
             assert!(!refused("127.0.0.1", headers), "{headers:?} {more}");
+        }
+    }
+
+    #[test]
+    fn only_the_user_of_a_project_has_no_sessions() {
+        let session = "/?query=a&session_i%64=b";
+        let table = [
+            ("project", session, true),
+            ("project", "/?query=session_id", false),
+            ("project_query", session, false),
+            ("reader", session, false),
+            ("admin", session, false),
+            ("", session, false),
+        ];
+        for (user, path, expected) in table {
+            let (_, result) = prepared(PEER, path, &[("x-clickhouse-user", user)]);
+            let is_refused = result == Err(Refusal::Session);
+            assert_eq!(is_refused, expected, "{user} {path}");
         }
     }
 

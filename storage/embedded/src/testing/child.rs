@@ -88,6 +88,7 @@ fn options(data_dir: PathBuf) -> EngineOptions {
             .split_terminator(',')
             .map(|address| address.parse().expect("an address"))
             .collect(),
+        is_alone: false,
     }
 }
 

@@ -41,6 +41,6 @@ refused(user, "wrong", 516)
 refused("reader", "wrong", 516)
 refused("nobody", "wrong", 516)
 # The engine's own session is the only one of this user.
-refused("default", "", 700)
+refused("default", "", 516)
 assert own.execute("SELECT 1") == [(1,)]
 print("all is well")

@@ -5,9 +5,11 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use millrace_embedded::project_user;
 use millrace_embedded::testing::{PASSWORD, TestEngine};
 
 use crate::client::{Response, curl, machine_address, post, query};
+use crate::users::change_users;
 
 /// Longest wait for an answer, or for the end of a connection.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -275,6 +277,67 @@ fn answers_wait_for_the_end_of_their_statement_for_the_program_only() {
         let response = post(&engine.by(user, password), &[(name, "1")], sql);
         assert_eq!(response.status, expected, "{user} {name}");
         assert!(response.text().contains("Code: 395"), "{user} {name}");
+    }
+}
+
+/// Parameters by which the engine's page `/play` runs a statement, and fetches its answer again.
+const PAGE: [&[(&str, &str)]; 2] = [
+    &[
+        ("add_http_cors_header", "1"),
+        ("default_format", "JSONStringsEachRowWithProgress"),
+        ("enable_http_compression", "1"),
+        ("use_query_cache", "1"),
+        ("enable_reads_from_query_cache", "0"),
+        ("enable_writes_to_query_cache", "1"),
+        ("query_cache_ttl", "600"),
+        ("query_cache_nondeterministic_function_handling", "save"),
+        ("query_cache_system_table_handling", "ignore"),
+        ("extremes", "1"),
+    ],
+    &[
+        ("add_http_cors_header", "1"),
+        ("enable_http_compression", "1"),
+        ("use_query_cache", "1"),
+        ("enable_reads_from_query_cache", "1"),
+        ("enable_writes_to_query_cache", "0"),
+        ("query_cache_ttl", "600"),
+        ("query_cache_nondeterministic_function_handling", "save"),
+        ("query_cache_system_table_handling", "ignore"),
+        ("default_format", "CSV"),
+        (
+            "http_response_headers",
+            "{'Content-Disposition':'attachment'}",
+        ),
+    ],
+];
+
+/// Regression: no user may set all that the page sends, so each of its statements was refused.
+#[test]
+fn the_engines_page_works_for_every_user() {
+    let engine = TestEngine::start();
+    let text = exchange(&engine, &close(&head(&engine, "GET /play")));
+    for (name, _) in PAGE.concat() {
+        assert!(text.contains(name), "the page does not send {name}");
+    }
+    query(&engine, "CREATE DATABASE millrace");
+    query(&engine, "CREATE DATABASE project");
+    let project = change_users(&engine, |users| users.rotate(&project_user(1)));
+    let own = engine.password.as_str();
+    for (user, password) in [
+        ("reader", PASSWORD),
+        ("project", project.as_str()),
+        ("admin", PASSWORD),
+        ("millrace", own),
+    ] {
+        for parameters in PAGE {
+            let login = [("user", user), ("password", password)];
+            let parameters = [parameters, &login[..]].concat();
+            let never = ["-H", "Authorization: never", "--data-binary", "@-"];
+            let response = curl(&engine, &parameters, &never, b"SELECT 'answered' AS a");
+            let text = response.text();
+            assert_eq!(response.status, 200, "{user}: {text}");
+            assert!(text.contains("answered"), "{user}: {text}");
+        }
     }
 }
 

@@ -217,6 +217,7 @@ fn options() -> (tempfile::TempDir, EngineOptions) {
         backup_dir: data_dir.path().join("clickhouse/backups"),
         sources: Vec::new(),
         shards: Vec::new(),
+        is_alone: false,
     };
     (data_dir, options)
 }
