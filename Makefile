@@ -36,8 +36,8 @@ run: $(ENGINE) $(BROWSER) ## Build and start everything on this machine
 	cargo run --release -- serve
 
 .PHONY: build
-build: $(BROWSER) ## Build the release binary: target/release/millrace
-	cargo build --release
+build: $(BROWSER) ## Build the release binaries: millrace and millrace-load in target/release
+	cargo build --release -p millrace -p millrace-load
 
 .PHONY: dist
 dist: $(BROWSER) ## Build what is shipped, stripped and linked as one: target/dist/millrace

@@ -2,16 +2,20 @@
 
 use crate::error::ApiError;
 use crate::page::{self, Envelope, LIMIT_MAX};
-use crate::project_queries::ProjectQueries;
+use crate::project_queries::{ProjectQueries, QueryFailure};
+use crate::project_stats::ProjectStats;
+use crate::query_slots::{NoSlot, ORGANIZATION_MAX, QueryPermit};
+use crate::rejected_events::RejectedEvents;
 use crate::request::uuid_text;
 use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
-use millrace_catalog::{Actor, Catalog, Page, PageRequest, Project};
+use millrace_catalog::{Actor, Catalog, Page, PageRequest, Project, UtcTime};
 use millrace_exports::{Backfills, BatchExports, ExportLogs, ExportRuns};
 use millrace_organizations::{
     Access, ActivityLog, Caller, ClickHouseUsers, Domains, HistoricalMigrations, Invites, Members,
-    Organizations, PersonalKeys, Plugins, ProjectKeyChanges, Projects, ProxyRecords, Roles,
+    Organizations, PersonalKeys, Plugins, ProjectKeyChanges, Projects, PropertyColumns,
+    ProxyRecords, Roles,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -103,6 +107,11 @@ impl Context {
         ClickHouseUsers::new(self.catalog())
     }
 
+    /// Properties that are columns, in the catalog of the request.
+    pub(crate) fn property_columns(&self) -> PropertyColumns<'_> {
+        PropertyColumns::new(self.catalog())
+    }
+
     /// Runner of the queries of projects.
     ///
     /// # Errors
@@ -111,6 +120,40 @@ impl Context {
     pub(crate) fn project_queries(&self) -> Result<&dyn ProjectQueries, ApiError> {
         let queries = self.services.project_queries.as_deref();
         queries.ok_or_else(ApiError::unavailable)
+    }
+
+    /// Reader of rejected events, who sends them again.
+    ///
+    /// # Errors
+    ///
+    /// 503 if there is none.
+    pub(crate) fn rejected_events(&self) -> Result<&dyn RejectedEvents, ApiError> {
+        let rejected_events = self.services.rejected_events.as_deref();
+        rejected_events.ok_or_else(ApiError::unavailable)
+    }
+
+    /// Reader of numbers of events.
+    ///
+    /// # Errors
+    ///
+    /// 503 if there is none.
+    pub(crate) fn project_stats(&self) -> Result<&dyn ProjectStats, ApiError> {
+        let project_stats = self.services.project_stats.as_deref();
+        project_stats.ok_or_else(ApiError::unavailable)
+    }
+
+    /// Waits a while for a slot in which the path's organization may ask ClickHouse.
+    ///
+    /// # Errors
+    ///
+    /// 429 if all slots stay taken, or the organization has used its hour up.
+    pub(crate) async fn query_permit(&self) -> Result<QueryPermit, ApiError> {
+        let organization_id = self.organization_id()?;
+        let permit = self.services.query_slots.acquire(organization_id).await;
+        permit.map_err(|refused| match refused {
+            NoSlot::Full => ApiError::too_many_queries(ORGANIZATION_MAX),
+            NoSlot::HourUsedUp => QueryFailure::QuotaExceeded.into(),
+        })
     }
 
     /// Organizations in the catalog of the request.
@@ -238,6 +281,22 @@ impl Context {
         let mut parameters = form_urlencoded::parse(query.as_bytes());
         let value = parameters.find_map(|(key, value)| (key == name).then_some(value))?;
         (!value.is_empty()).then(|| value.replace('\0', "\u{fffd}"))
+    }
+
+    /// Time of the query. An invalid one is an error, as the list would be another without it.
+    ///
+    /// # Errors
+    ///
+    /// 400 if it is no time with a zone.
+    pub(crate) fn query_time(&self, name: &str) -> Result<Option<UtcTime>, ApiError> {
+        let Some(text) = self.query(name) else {
+            return Ok(None);
+        };
+        // A plus sign that was not percent-encoded arrives as a space.
+        let parsed = UtcTime::parse(&text).or_else(|| UtcTime::parse(&text.replace(' ', "+")));
+        let detail = "Give a time with a zone in ISO 8601, such as 2025-03-01T10:00:00Z.";
+        let refused = || ApiError::invalid("invalid_input", Some(name), detail);
+        parsed.map(Some).ok_or_else(refused)
     }
 
     /// Page of a list that the query asks for.

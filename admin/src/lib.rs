@@ -16,10 +16,13 @@
 //! | `response`, `error`, `page` | what is sent |
 //! | [`certificates`] | validation of certificates |
 //! | [`dns`], [`domain_name`] | proofs of domains, aliases; normalization of names |
+//! | [`live_source`], `live_slots` | live streams of events; how many run at a time |
+//! | `stream_grant` | access that a lasting response depends on |
 //! | `key_cache` | ingestion's cache of project keys in the same process |
 //! | [`mail`] | invitations and notices through SMTP |
 //! | [`plugin_catalogue`] | plugins that can be installed |
 //! | [`project_queries`], `query_slots` | queries of projects in ClickHouse; how many run at a time |
+//! | [`rejected_events`], [`project_stats`] | rejected events of projects; numbers of events |
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
 //! | `stopping` | the server's stop, and clients that stall in a request meanwhile |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
@@ -50,6 +53,8 @@ mod filter;
 mod front_page;
 mod key_cache;
 mod level_number;
+mod live_slots;
+pub mod live_source;
 pub mod mail;
 mod middleware;
 mod openapi;
@@ -57,8 +62,10 @@ mod operation;
 mod page;
 pub mod plugin_catalogue;
 pub mod project_queries;
+pub mod project_stats;
 pub mod proxy_check;
 mod query_slots;
+pub mod rejected_events;
 mod request;
 mod response;
 mod router;
@@ -68,6 +75,7 @@ mod server;
 mod services;
 mod signup_page;
 mod stopping;
+mod stream_grant;
 
 pub use app::TableError;
 pub use export_notices::ExportNotices;

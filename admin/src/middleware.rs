@@ -8,8 +8,7 @@
 //! Key, scope and level are checked again after every wait, for the body or for another change of
 //! the same resource, so that a key that was revoked meanwhile does not write.
 //!
-//! Reads, also those by `POST` whose response is streamed, are cancelled when the client
-//! disconnects. Changes are not: from the idempotency key on
+//! Reads, also those whose response is streamed, are cancelled when the client disconnects. Changes are not: from the idempotency key on
 //! they run as a task of their own, so that a change that has begun is finished and its response
 //! is kept.
 
@@ -148,6 +147,9 @@ where
             .response_budget
             .reserve(caller.user.id, organization_id, bytes);
         *memory = Some(reserved.await?);
+    }
+    if operation.is_stream && operation.body.is_none() {
+        return stream(&operation, context, &Bytes::new()).await;
     }
     if routed.method == Method::GET {
         let _permit = match &context.caller {

@@ -93,8 +93,8 @@ impl Router {
     }
 }
 
-/// Sets the operation that reads the resource of each change: the `GET` of its path, or of the
-/// resource's path that an action's path continues.
+/// Sets the operation that reads the resource of each change: the `GET` of its path, or, of an
+/// action, of the resource's path that its path continues.
 fn set_versions(items: &mut [PathItem]) {
     let reads = items.iter().filter_map(|item| {
         let read = item.operation(&Method::GET)?;
@@ -103,7 +103,11 @@ fn set_versions(items: &mut [PathItem]) {
     let reads: HashMap<&str, Arc<Operation>> = reads.collect();
     for operation in items.iter_mut().flat_map(|item| &mut item.operations) {
         if operation.changes_one_resource() {
-            let version = reads.get(resource_template(operation.path)).cloned();
+            let template = match operation.is_action {
+                true => resource_template(operation.path),
+                false => operation.path,
+            };
+            let version = reads.get(template).cloned();
             Arc::make_mut(operation).version = version;
         }
     }

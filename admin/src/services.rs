@@ -2,11 +2,15 @@
 
 use crate::dns::Dns;
 use crate::key_cache::KeyCache;
+use crate::live_slots::LiveSlots;
+use crate::live_source::LiveSource;
 use crate::mail::Outbox;
 use crate::plugin_catalogue::PluginCatalogue;
 use crate::project_queries::ProjectQueries;
+use crate::project_stats::ProjectStats;
 use crate::proxy_check::ProbeOptions;
 use crate::query_slots::QuerySlots;
+use crate::rejected_events::RejectedEvents;
 use crate::stopping::Stopping;
 use ipnet::IpNet;
 use millrace_catalog::Catalog;
@@ -96,8 +100,16 @@ pub struct Services {
     pub key_cache: KeyCache,
     /// Runs the queries of projects; `None`: there are none.
     pub project_queries: Option<Arc<dyn ProjectQueries>>,
-    /// Slots of these queries.
+    /// Reads rejected events and sends them again; `None`: nobody does.
+    pub rejected_events: Option<Arc<dyn RejectedEvents>>,
+    /// Reads numbers of events; `None`: nobody counts.
+    pub project_stats: Option<Arc<dyn ProjectStats>>,
+    /// Slots of queries in ClickHouse.
     pub(crate) query_slots: QuerySlots,
+    /// Source of live streams; `None`: there are none.
+    pub live: Option<Arc<dyn LiveSource>>,
+    /// Slots of these streams.
+    pub(crate) live_slots: LiveSlots,
     /// Stop of the server over these services.
     pub(crate) stopping: Stopping,
 }
@@ -117,7 +129,11 @@ impl Services {
             source_parser: None,
             key_cache: KeyCache::default(),
             project_queries: None,
+            rejected_events: None,
+            project_stats: None,
             query_slots: QuerySlots::default(),
+            live: None,
+            live_slots: LiveSlots::default(),
             stopping: Stopping::default(),
         }
     }

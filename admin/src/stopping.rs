@@ -21,6 +21,11 @@ impl Stopping {
         self.0.cancel();
     }
 
+    /// Waits for the stop.
+    pub(crate) async fn begun(&self) {
+        self.0.cancelled().await;
+    }
+
     /// Waits for the stop, and then for as long as a client may be silent. To be called anew when
     /// something has come.
     pub(crate) async fn stalled(&self) {

@@ -5,6 +5,7 @@
 //! - [`hot_path`]: parses a body and commits it.
 //! - [`hostile`]: requests that are made to be expensive.
 //! - [`store`]: a log for them.
+//! - [`native`]: blocks of their rows, as ClickHouse is sent them.
 //! - [`check`]: `make bench-check`, instructions counted and compared.
 
 #![forbid(unsafe_code)]
@@ -12,5 +13,6 @@
 pub mod check;
 pub mod hostile;
 pub mod hot_path;
+pub mod native;
 pub mod requests;
 pub mod store;

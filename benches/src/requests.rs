@@ -43,6 +43,14 @@ pub const WORKLOADS: [Workload; 4] = [
     },
 ];
 
+/// Rows of a batch that is shipped.
+pub const SHIPPED: Workload = Workload {
+    name: "998B_x10000",
+    events: 10_000,
+    event_bytes: 998,
+    properties: 25,
+};
+
 impl Workload {
     /// Makes a `/batch` body. With `escapes`, one property of each event has an escaped string.
     #[must_use]

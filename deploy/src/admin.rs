@@ -5,10 +5,14 @@ use crate::cleanup;
 use crate::clickhouse_sync;
 use crate::config::{Config, Engine};
 use crate::connect;
+use crate::live_nodes::LiveNodes;
 use crate::nodes;
 use crate::plugin_source::SourceProcesses;
 use crate::project_queries::Queries;
+use crate::property_columns;
+use crate::rejected_events::RejectedEventStore;
 use crate::secret_key;
+use crate::stats::{self, StatsStore};
 use crate::thread_priority::lower_priority;
 use anyhow::{Context, anyhow};
 use millrace_admin::dns::Dns;
@@ -18,6 +22,7 @@ use millrace_admin::{ApiConfig, KeyCache, Services};
 use millrace_catalog::Catalog;
 use millrace_exports::SecretKey;
 use millrace_ingest::keys::Keys;
+use millrace_live::LiveFeed;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -42,18 +47,27 @@ pub struct Admin {
     /// True if the catalog answered the last health check.
     catalog_answers: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
-    /// Stops the cleanup, which only a leader does; the API goes on.
+    /// Stops the cleanup, the making of property columns and the counting of events, which only
+    /// leaders do; the API goes on.
     stop_cleanup: CancellationToken,
     ended: oneshot::Receiver<anyhow::Result<()>>,
 }
 
+/// Ends of ingestion in this process.
+pub struct IngestEnds {
+    /// Key cache, which learns of every change before the response.
+    pub keys: Keys,
+    /// Live stream.
+    pub live: LiveFeed,
+}
+
 impl Admin {
-    /// Listens, and starts the API's thread. The catalog must be migrated. `keys` is the key cache
-    /// of ingestion in this process, which learns of every change before the response.
+    /// Listens, and starts the API's thread. The catalog must be migrated. `ingest` has the ends of
+    /// ingestion, if that runs in this process.
     ///
     /// # Errors
     /// When the address is in use, or the thread cannot be started.
-    pub fn start(config: &Config, keys: Option<Keys>) -> anyhow::Result<Self> {
+    pub fn start(config: &Config, ingest: Option<IngestEnds>) -> anyhow::Result<Self> {
         let secret_key = secret_key::find(config)?;
         let listener = TcpListener::bind(config.admin_addr)?;
         listener.set_nonblocking(true)?;
@@ -74,7 +88,7 @@ impl Admin {
                 let outcome = serve(
                     &config,
                     secret_key,
-                    keys,
+                    ingest,
                     listener,
                     answers,
                     stopped,
@@ -107,7 +121,7 @@ impl Admin {
         }
     }
 
-    /// Guard that stops the cleanup when it is dropped: it leads no more.
+    /// Guard that stops the cleanup and the counting when it is dropped: they lead no more.
     pub fn stop_cleanup_on_drop(&self) -> DropGuard {
         self.stop_cleanup.clone().drop_guard()
     }
@@ -138,7 +152,7 @@ impl Admin {
 fn serve(
     config: &Config,
     secret_key: SecretKey,
-    keys: Option<Keys>,
+    ingest: Option<IngestEnds>,
     listener: TcpListener,
     catalog_answers: &AtomicBool,
     mut stopped: watch::Receiver<bool>,
@@ -155,7 +169,9 @@ fn serve(
             return Ok(());
         };
         let mut services = services(config, catalog.clone(), secret_key);
+        let (keys, feed) = ingest.map(|ends| (ends.keys, ends.live)).unzip();
         services.key_cache = keys.map(key_cache).unwrap_or_default();
+        services.live = Some(Arc::new(LiveNodes::new(config, catalog.clone(), feed)));
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
         tokio::select! {
@@ -166,6 +182,8 @@ fn serve(
             never = nodes::watch(&catalog) => match never {},
             never = cleanup::run(&catalog, config.activity_log_kept, cleanup_stopped) => match never {},
             never = users_of_server(config, &catalog) => match never {},
+            never = property_columns::run(config, &catalog, cleanup_stopped) => match never {},
+            never = stats::run(config, &catalog, cleanup_stopped) => match never {},
         }
     });
     runtime.shutdown_background();
@@ -224,9 +242,12 @@ pub fn outbox(config: &Config) -> Option<Outbox> {
 
 /// Services of the API, as configured.
 fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Services {
+    let rejected_events = RejectedEventStore::new(config, catalog.clone());
     let mut services = Services::new(catalog.with_limits(config.limits), secret_key);
     services.source_parser = Some(Arc::new(SourceProcesses::default()));
     services.project_queries = Some(Arc::new(Queries::new(config)));
+    services.rejected_events = Some(Arc::new(rejected_events));
+    services.project_stats = Some(Arc::new(StatsStore::new(config)));
     services.config = ApiConfig {
         public_url: config.admin_public_url.clone(),
         trusted_proxies: config.trusted_proxies.clone(),

@@ -1,8 +1,9 @@
 //! The command line.
 
 use crate::commands::{
-    backup, catalog, clickhouse_users, credentials, historical_migrations, import, invites, keys,
-    log, members, migrate, nodes, organizations, purge, query, rejected_events, secrets,
+    backup, catalog, clickhouse_users, columns, credentials, historical_migrations, import,
+    invites, keys, log, members, migrate, nodes, organizations, purge, query, rejected_events,
+    secrets, tail,
 };
 use crate::config::Settings;
 use clap::error::{ContextKind, ContextValue};
@@ -118,12 +119,17 @@ pub enum Command {
     /// List the users of ClickHouse, and change their passwords
     #[command(subcommand)]
     ClickhouseUsers(clickhouse_users::Command),
+    /// List the properties that are columns of events, add some, remove some, suggest some
+    #[command(subcommand)]
+    Columns(columns::Command),
     /// Print the keys and addresses of the first start, or the password of a user of ClickHouse
     Credentials(credentials::Show),
     /// Apply the schema migrations of catalog and ClickHouse
     Migrate(migrate::Migrate),
     /// Run SQL over the rows of a project
     Query(query::Query),
+    /// Show the events of a project as they arrive, accepted or rejected
+    Tail(tail::Tail),
     /// Print the settings and where each comes from
     Config,
     /// Create, list and revoke keys

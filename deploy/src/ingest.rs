@@ -3,6 +3,7 @@
 use crate::backlog_hold;
 use crate::config::Config;
 use crate::credentials::Credentials;
+use crate::property_columns;
 use crate::signals::StopSignal;
 use crate::thread_priority::lower_priority;
 use crate::{capacity, connect, data_dir, ingest_logs, node_registration};
@@ -14,9 +15,10 @@ use millrace_ingest::watermark::RunningNode;
 use millrace_ingest::{
     Deps, ImportQuota, Readiness, RunningImportQuota, Server, ServerConfig, StartupListener,
 };
-use millrace_pipeline::ship::{self, ShipOptions};
+use millrace_live::{HubOptions, LiveHub, LiveTap, ShippedPositions};
+use millrace_pipeline::ship::{self, FilledColumns, ShipOptions};
 use millrace_pipeline::{Pipeline, Running};
-use millrace_rows::SystemClock;
+use millrace_rows::{Lane, SystemClock};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,6 +46,8 @@ pub struct AcceptingIngest {
     key_watcher: JoinHandle<()>,
     node: RunningNode,
     node_name: String,
+    /// Property columns that the catalog has.
+    filled_columns: FilledColumns,
     /// Has `true` once the shippers may start, if they have to wait.
     hold: Option<watch::Receiver<bool>>,
 }
@@ -74,6 +78,7 @@ impl AcceptingIngest {
         keys: Keys,
         catalog: &Catalog,
         readiness: &Readiness,
+        (tap, hub): (LiveTap, LiveHub),
         stop: &StopSignal,
     ) -> anyhow::Result<Option<Self>> {
         let early = StartupListener::start(config.ingest_addr, config.workers)
@@ -102,6 +107,9 @@ impl AcceptingIngest {
             }
             return registered.map(|_| None);
         };
+        if let Err(error) = hub.start(hub_options(&node_name, &pipeline)) {
+            tracing::warn!(%error, "nobody can watch the events of this node");
+        }
         let request_epochs = node.request_epochs();
         let node = node.run(pipeline.clone(), Arc::new(SystemClock));
         let clock = Arc::new(SystemClock);
@@ -114,6 +122,7 @@ impl AcceptingIngest {
             clock: Arc::new(SystemClock),
             readiness: readiness.clone(),
             request_epochs,
+            live: tap,
         };
         let server = match Server::start_after(early, server_config(config), deps).await {
             Ok(server) => server,
@@ -132,6 +141,7 @@ impl AcceptingIngest {
             key_watcher,
             node,
             node_name,
+            filled_columns: property_columns::followed(catalog),
             hold: hold.begin(catalog.clone()),
         }))
     }
@@ -166,6 +176,7 @@ impl AcceptingIngest {
             key_watcher,
             node,
             node_name,
+            filled_columns,
             hold,
         } = self;
         let settings = connect::configured_settings(config)
@@ -179,6 +190,7 @@ impl AcceptingIngest {
             let dead_letters_dir = config.data_dir.join(data_dir::DEAD_LETTERS);
             let dead_letters_dir = dead_letters_dir.join(output.lane.name());
             let mut options = ShipOptions::of(output.lane, &node_name, dead_letters_dir);
+            options.filled_columns = filled_columns.clone();
             if settings.insert_quorum.is_some() {
                 // ClickHouse rejects inserts while another one of the table waits for its quorum.
                 options.limits.in_flight_max = 1;
@@ -282,6 +294,18 @@ impl Ingest {
         let deregistered = node.stop(left.max(DEREGISTER_TIME_MIN));
         unless_cut(cut_short, deregistered).await;
         served.context("ingestion failed")
+    }
+}
+
+fn hub_options(node_name: &str, pipeline: &Pipeline) -> HubOptions {
+    HubOptions {
+        node: node_name.to_owned(),
+        shipped: ShippedPositions {
+            live: pipeline.shipped(Lane::Live),
+            historical: pipeline.shipped(Lane::Historical),
+        },
+        clock: Arc::new(SystemClock),
+        on_thread: lower_priority,
     }
 }
 

@@ -9,6 +9,8 @@
 //! | `engine_process`, `clickhouse_users` | the embedded ClickHouse's own process, and its users |
 //! | `clickhouse_sync` | users of projects in ClickHouse, as the catalog has them |
 //! | `project_access`, `project_queries` | logins for the rows of projects; their queries |
+//! | `property_columns` | properties that are columns of events, as the catalog has them |
+//! | `rejected_events` | rejected events that are corrected and sent again |
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
 //! | `catalog_identity` | the catalog of a data folder; another one is refused |
@@ -25,6 +27,8 @@
 //! | `backup`, `restore_mark` | backups of the embedded default, and their restore |
 //! | `cleanup` | deletes rows of deleted projects from the catalog |
 //! | `clickhouse_watch` | health check of ClickHouse, as log, banner and metric |
+//! | `live_endpoint`, `live_nodes` | live stream of this node for others; those of all nodes |
+//! | `stats` | counts events by project and time |
 //! | `nodes` | metrics of nodes that exports wait for |
 //! | `capacity` | metrics of log and disk capacity |
 
@@ -53,6 +57,8 @@ mod engine_process;
 mod exports;
 mod ingest;
 mod ingest_logs;
+mod live_endpoint;
+mod live_nodes;
 mod locked_file;
 mod logging;
 mod node_registration;
@@ -65,13 +71,16 @@ mod poll_timeout;
 mod preflight;
 mod project_access;
 mod project_queries;
+mod property_columns;
 #[cfg(test)]
 mod reference;
+mod rejected_events;
 mod restore_mark;
 mod secret_key;
 mod serve;
 mod signals;
 mod starts_file;
+mod stats;
 mod thread_priority;
 
 use clap::FromArgMatches;
@@ -157,9 +166,11 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
             direct_port,
         }) => engine_process::run(config, *parent, *direct_port),
         Some(Command::ClickhouseUsers(command)) => commands::clickhouse_users::run(config, command),
+        Some(Command::Columns(command)) => commands::columns::run(config, command),
         Some(Command::Credentials(command)) => commands::credentials::run(config, command),
         Some(Command::Migrate(migrate)) => commands::migrate::run(config, migrate),
         Some(Command::Query(query)) => commands::query::run(config, query),
+        Some(Command::Tail(tail)) => commands::tail::run(config, tail),
         Some(Command::Config) => {
             print(&config::show(&cli::command(), layers, config));
             Ok(())

@@ -34,6 +34,7 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
     }
     if parts.ingest {
         addresses.push((config.ingest_addr, "--ingest-addr"));
+        addresses.extend(config.node_addr.map(|address| (address, "--node-addr")));
         addresses.extend(engine_addresses(config)?);
     }
     check_free(&addresses)?;

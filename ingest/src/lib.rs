@@ -21,6 +21,7 @@
 //! | [`ImportQuota`] (`import_quota`) | how much projects may import, and how fast |
 //! | `detached_tasks` | submissions whose client went away |
 //! | [`watermark`] | watermark of the node, which exports wait for |
+//! | [`live_endpoint`] | live stream of this node, for the API of other processes |
 //! | [`health`], `readiness`, `metrics`, `former_metrics`, `metrics_page` | state that operators look at |
 //!
 //! Invariants: no request waits for a lock, except for the look-up of a key that is not cached, and
@@ -40,6 +41,7 @@ pub mod health;
 mod http;
 mod import_quota;
 pub mod keys;
+pub mod live_endpoint;
 mod metrics;
 mod metrics_page;
 mod offload;

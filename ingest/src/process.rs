@@ -11,6 +11,7 @@ use crate::offload::OffloadPool;
 use crate::readiness::Readiness;
 use crate::request_dedup::RequestDedupCache;
 use crate::watermark::RequestEpochs;
+use millrace_live::LiveTap;
 use millrace_pipeline::Pipeline;
 use millrace_rows::Clock;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Deps {
     pub readiness: Readiness,
     /// Requests under way, by epoch.
     pub request_epochs: RequestEpochs,
+    /// Tap of the live stream.
+    pub live: LiveTap,
 }
 
 /// State of the process that all cores share.
@@ -73,6 +76,7 @@ pub mod testing {
     use super::{Deps, ImportQuota, Keys, Readiness, RequestEpochs};
     use millrace_catalog::Catalog;
     use millrace_catalog::testing::TestDatabase;
+    use millrace_live::LiveTap;
     use millrace_pipeline::{Ack, Pipeline, PipelineOptions, Running};
     use millrace_rows::{Clock, SystemClock};
     use std::path::Path;
@@ -104,6 +108,7 @@ pub mod testing {
             clock,
             readiness: Readiness::new(),
             request_epochs: RequestEpochs::new(None),
+            live: LiveTap::default(),
         };
         (deps, running)
     }

@@ -1,12 +1,13 @@
-//! Command line as results show it: ready to be typed again, but without keys and passwords.
+//! Command line as results show it: ready to be typed again, but without keys, headers and
+//! passwords.
 
 /// Placeholder of a secret.
 const HIDDEN: &str = "…";
 /// Options whose values are secrets.
-const SECRET: [&str; 2] = ["--key", "--clickhouse-password"];
+const SECRET: [&str; 3] = ["--key", "--header", "--clickhouse-password"];
 
 /// Words of a command line, quoted where a shell needs it. The program is named without its folder,
-/// and keys and passwords are left out.
+/// and keys, headers and passwords are left out.
 #[must_use]
 pub fn shown(words: impl IntoIterator<Item = String>) -> String {
     let mut words = words.into_iter();
@@ -50,6 +51,10 @@ mod tests {
             (&["load", "--key", "secret", "-q"], "load --key … -q"),
             (&["load", "--key=secret", "-q"], "load --key=… -q"),
             (&["load", "--keys-file", "keys"], "load --keys-file keys"),
+            (
+                &["load", "--header", "A: secret", "-q"],
+                "load --header … -q",
+            ),
             (
                 &["load", "--clickhouse-password", "secret"],
                 "load --clickhouse-password …",

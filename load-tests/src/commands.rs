@@ -1,20 +1,19 @@
 //! Implementation of the commands.
 
 use crate::attack_command::{self, AttackArgs};
-use crate::cli::{CompareArgs, DrainServerArgs, MaxRateArgs, OutputArgs, RunArgs, VerifyArgs};
+use crate::cli::{CompareArgs, DrainServerArgs, JoinArgs, MaxRateArgs, RunArgs, VerifyArgs};
 use crate::crash_command::{self, CrashArgs};
+use crate::finish;
+use crate::progress_line::ProgressLine;
 use crate::proxy_command::{self, ProxyArgs};
 use crate::suite_command::{self, SuiteArgs};
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 use millrace_load::baseline::{RequestCounts, Work, serve, serve_tls};
 use millrace_load::digits::grouped;
 use millrace_load::ledger::AckLedger;
 use millrace_load::max_rate::{Search, Step};
 use millrace_load::runtime::current_thread_runtime;
-use millrace_load::{
-    Plan, Progress, Stop, Summary, command_line, html, process, run_observed, tls,
-};
+use millrace_load::{Stop, Summary, html, process, run_observed, tls, wall_clock};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,28 +24,26 @@ const TERMINATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Exit code of a process ended by SIGTERM, as shells give it.
 const SIGNALLED: i32 = 143;
 
-/// Sends load and reports. Failed requests are part of the report, not of the exit code.
+/// Sends load and reports; exit code 1 if a condition of `--fail-if` is met.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let plan = args.plan()?;
     let stop = stop_on_interrupt()?;
+    if let Some(start) = args.load.start_at {
+        wall_clock::wait_until(start, &stop);
+    }
     let line = ProgressLine::new(&plan, args.output.quiet);
-    let mut summary = run_observed(&plan, &stop, &mut |progress| line.show(progress))?;
-    line.bar.finish_and_clear();
+    let files = &args.output.files;
+    let mut prometheus = finish::prometheus_file(files)?;
+    let mut summary = run_observed(&plan, &stop, &mut |progress| {
+        line.show(progress);
+        if let Some(file) = &mut prometheus {
+            // An error comes again at the end, when the file is written for the last time.
+            let _ = file.progress(progress);
+        }
+    })?;
+    line.clear();
     print!("{summary}");
-    write(&mut summary, &args.output)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Writes the requested files.
-fn write(summary: &mut Summary, output: &OutputArgs) -> Result<()> {
-    summary.command = command_line::shown(std::env::args());
-    if let Some(file) = &output.json {
-        summary.write(file)?;
-    }
-    if let Some(file) = &output.html {
-        html::write(file, &html::run_page(summary)?)?;
-    }
-    Ok(())
+    finish::end(&mut summary, files, prometheus.as_ref())
 }
 
 /// Compares ClickHouse with a ledger; exit code 1 if they differ.
@@ -68,7 +65,7 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     })
 }
 
-/// Searches for the highest rate; exit code 1 if none keeps the bound.
+/// Searches for the highest rate; exit code 1 if none keeps the bound, or by `--fail-if`.
 pub fn max_rate(args: &MaxRateArgs) -> Result<ExitCode> {
     let plan = args.run.plan()?;
     let search = Search {
@@ -93,8 +90,9 @@ pub fn max_rate(args: &MaxRateArgs) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     };
     println!("\nhighest rate with p99 under {} ms:\n{best}", args.p99_ms);
-    write(&mut best, &args.run.output)?;
-    Ok(ExitCode::SUCCESS)
+    let files = &args.run.output.files;
+    let prometheus = finish::prometheus_file(files)?;
+    finish::end(&mut best, files, prometheus.as_ref())
 }
 
 /// Compares two result files.
@@ -105,6 +103,19 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode> {
         html::write(file, &html::compare_page(&a, &b)?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Adds result files; exit code 1 if a condition of `--fail-if` is met.
+pub fn join(args: &JoinArgs) -> Result<ExitCode> {
+    let runs = args.runs.iter().map(|file| Summary::read(file));
+    let runs = runs.collect::<Result<Vec<_>>>()?;
+    let mut joined = millrace_load::join::join(&runs)?;
+    print!("{joined}");
+    for note in millrace_load::join::notes(&runs) {
+        println!("Note: {note}");
+    }
+    let prometheus = finish::prometheus_file(&args.files)?;
+    finish::end(&mut joined, &args.files, prometheus.as_ref())
 }
 
 /// Serves until interrupted.
@@ -195,62 +206,4 @@ fn stop_on_interrupt() -> Result<Stop> {
         })
         .context("cannot start a thread")?;
     Ok(stop)
-}
-
-/// Progress line of a run.
-struct ProgressLine {
-    bar: ProgressBar,
-    whole: Duration,
-    last: std::cell::Cell<(Duration, u64, f64)>,
-}
-
-/// Interval over which the displayed rate is averaged.
-const RATE_OVER: Duration = Duration::from_secs(1);
-
-impl ProgressLine {
-    fn new(plan: &Plan, quiet: bool) -> Self {
-        let whole = plan.warm_up + plan.duration;
-        let (bar, template) = match plan.requests_max {
-            _ if quiet => (ProgressBar::hidden(), "{msg}"),
-            Some(_) => (ProgressBar::no_length(), "{spinner} {msg}"),
-            None => (
-                ProgressBar::new(u64::try_from(whole.as_millis()).unwrap_or(u64::MAX)),
-                "[{bar:24}] {msg}",
-            ),
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        Self {
-            bar,
-            whole,
-            last: std::cell::Cell::default(),
-        }
-    }
-
-    fn show(&self, progress: &Progress) {
-        let (at, events, mut rate) = self.last.get();
-        let passed = progress.elapsed.saturating_sub(at);
-        if passed >= RATE_OVER {
-            rate = (progress.acknowledged_events - events) as f64 / passed.as_secs_f64();
-            self.last
-                .set((progress.elapsed, progress.acknowledged_events, rate));
-        }
-        let position = progress.elapsed.min(self.whole).as_millis();
-        self.bar
-            .set_position(u64::try_from(position).unwrap_or(u64::MAX));
-        self.bar.set_message(format!(
-            "{:>5.1} s{}  {:>11} events/s  p50 {:.2} ms  p99 {:.2} ms  {} failed",
-            progress.elapsed.as_secs_f64(),
-            if progress.warming_up {
-                " (warm-up)"
-            } else {
-                ""
-            },
-            grouped(rate),
-            progress.p50_us / 1000.0,
-            progress.p99_us / 1000.0,
-            progress.failed_requests
-        ));
-    }
 }

@@ -162,16 +162,8 @@ pub fn differences(before: &Summary, after: &Summary) -> Vec<String> {
             a.connections.to_string(),
             b.connections.to_string(),
         ),
-        (
-            "events a request",
-            a.batch_events.to_string(),
-            b.batch_events.to_string(),
-        ),
-        (
-            "event bytes",
-            a.event_bytes.to_string(),
-            b.event_bytes.to_string(),
-        ),
+        ("form", format!("{:?}", a.api), format!("{:?}", b.api)),
+        ("size", a.sizes_text(), b.sizes_text()),
         (
             "event shape",
             format!("{:?}", a.event_shape),

@@ -89,13 +89,13 @@ impl Connection {
         let sent = self.send(request).await;
         self.filled = 0;
         let received = self.receive().await;
-        let head = match (&sent, received) {
+        let (head, body_bytes) = match (&sent, received) {
             (Err(_), Err(_)) => {
                 return Err(sent.map_or_else(Into::into, |()| ExchangeError::Closed));
             }
             (_, received) => received?,
         };
-        let end = head.head_bytes + head.body_bytes;
+        let end = head.head_bytes + body_bytes;
         Ok(ResponseView {
             status: head.status,
             body: self.input.get(head.head_bytes..end).unwrap_or_default(),
@@ -109,17 +109,25 @@ impl Connection {
         self.stream.flush().await
     }
 
-    async fn receive(&mut self) -> Result<ResponseHead, ExchangeError> {
-        loop {
+    /// Reads a response; returns its head and the length of its body.
+    async fn receive(&mut self) -> Result<(ResponseHead, usize), ExchangeError> {
+        let head = loop {
             self.fill().await?;
-            let Some(head) = read_head(self.input.get(..self.filled).unwrap_or_default())? else {
-                continue;
-            };
-            while self.filled < head.head_bytes + head.body_bytes {
-                self.fill().await?;
+            if let Some(head) = read_head(self.received(0))? {
+                break head;
             }
-            return Ok(head);
+        };
+        loop {
+            if let Some(body_bytes) = head.body_bytes(self.received(head.head_bytes))? {
+                return Ok((head, body_bytes));
+            }
+            self.fill().await?;
         }
+    }
+
+    /// Bytes received so far, without the first ones.
+    fn received(&self, from: usize) -> &[u8] {
+        self.input.get(from..self.filled).unwrap_or_default()
     }
 
     async fn fill(&mut self) -> Result<(), ExchangeError> {

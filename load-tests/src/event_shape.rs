@@ -12,6 +12,10 @@ use std::fmt::Write;
 pub const PROPERTIES: usize = 25;
 /// Lowest size of an event in bytes.
 pub const EVENT_BYTES_MIN: usize = 130;
+/// Size of the default event in bytes, with all properties.
+pub const EVENT_BYTES_DEFAULT: usize = 998;
+/// Size of the `small` event in bytes, with one property.
+pub const EVENT_BYTES_SMALL: usize = 136;
 /// Number of events of one visitor.
 const VISIT_EVENTS: u32 = 10;
 
@@ -28,6 +32,23 @@ pub enum EventShape {
     Visits,
     /// All values differ and texts are random words: the hardest case.
     Random,
+}
+
+/// Parses the size of an event: `default`, `small` or a number of bytes.
+///
+/// # Errors
+/// It is none of these, or too small, in a sentence.
+pub fn parse_event_bytes(text: &str) -> Result<usize, String> {
+    match text {
+        "default" => Ok(EVENT_BYTES_DEFAULT),
+        "small" => Ok(EVENT_BYTES_SMALL),
+        _ => match text.parse() {
+            Ok(bytes) if bytes >= EVENT_BYTES_MIN => Ok(bytes),
+            _ => Err(format!(
+                "{text:?} is not `default`, `small` or a number from {EVENT_BYTES_MIN}"
+            )),
+        },
+    }
 }
 
 impl EventShape {

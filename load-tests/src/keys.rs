@@ -88,6 +88,15 @@ impl Keys {
         self.texts.iter().map(String::len).max().unwrap_or_default()
     }
 
+    /// Returns true if all keys have as many bytes.
+    #[must_use]
+    pub fn have_one_length(&self) -> bool {
+        self.texts.windows(2).all(|pair| match pair {
+            [one, other] => one.len() == other.len(),
+            _ => true,
+        })
+    }
+
     /// Checks that these keys can be sent.
     ///
     /// # Errors

@@ -6,18 +6,23 @@
 //! Modules, in the order in which a run passes through them:
 //!
 //! - [`plan`]: content, target and rate of a run.
-//! - [`keys`]: the projects that it sends to.
-//! - [`event_shape`]: size and shape of one event.
+//! - [`keys`]: the projects that it sends to, and [`api`]: the form in which it does.
+//! - [`mix`]: sizes of requests, [`event_shape`]: size and shape of one event, and [`own_body`]:
+//!   bodies of users.
 //! - [`event_id`]: identity of an event; its uuid encodes run, connection, batch and index.
 //! - [`request`]: one connection's request, built once and patched in place.
-//! - [`schedule`]: times of the requests, in a closed or open loop.
+//! - [`schedule`]: times of the requests, in a closed or open loop ([`mode`]), whose rate may
+//!   change in [`stages`].
 //! - [`peer`]: the server to connect to, plain or with [`tls`].
-//! - [`connection`]: one connection's socket, and [`response`]: the parser of its responses.
-//! - [`worker_stats`]: statistics of each thread, and [`series`]: their course over time.
+//! - [`connection`]: one connection's socket, and [`response`]: the parser of its responses, with
+//!   [`chunked`] bodies.
+//! - [`worker_stats`]: statistics of each thread, [`series`]: their course over time, and [`hdr`]:
+//!   their histograms as a log.
 //! - [`run`](mod@run): threads, warm-up, window; makes a [`Summary`].
 //! - [`ledger`]: acknowledged batches, on file.
 //! - [`verify`](mod@verify): comparison of a ledger with ClickHouse, through [`clickhouse`].
-//! - [`max_rate`], [`compare`], [`report`], [`html`]: uses of summaries.
+//! - [`max_rate`], [`compare`], [`mod@join`], [`fail_if`], [`report`], [`html`], [`series_csv`],
+//!   [`prometheus`]: uses of summaries.
 //! - [`command_line`]: the command line of a run, for its report.
 //! - [`proxy`]: injects faults between a server and its ClickHouse.
 //! - [`baseline`]: servers that do as little as possible, to compare with.
@@ -31,9 +36,11 @@
 //!   thread.
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod attack;
 pub mod baseline;
 pub mod child;
+pub mod chunked;
 pub mod clickhouse;
 pub mod command_line;
 pub mod compare;
@@ -43,16 +50,23 @@ pub mod credentials;
 pub mod digits;
 pub mod event_id;
 pub mod event_shape;
+pub mod fail_if;
+pub mod hdr;
 pub mod html;
+pub mod join;
 pub mod keys;
 pub mod ledger;
 pub mod max_rate;
 pub mod metrics;
+pub mod mix;
+pub mod mode;
 pub mod namespace;
 pub mod organization;
+pub mod own_body;
 pub mod peer;
 pub mod plan;
 pub mod process;
+pub mod prometheus;
 pub mod proxy;
 pub mod report;
 pub mod request;
@@ -62,6 +76,8 @@ pub mod run;
 pub mod runtime;
 pub mod schedule;
 pub mod series;
+pub mod series_csv;
+pub mod stages;
 pub mod stop;
 pub mod suite;
 pub mod summary;

@@ -5,6 +5,8 @@ mod attack_command;
 mod cli;
 mod commands;
 mod crash_command;
+mod finish;
+mod progress_line;
 mod proxy_command;
 mod suite_command;
 
@@ -20,6 +22,7 @@ fn main() -> ExitCode {
         Some(Command::Verify(args)) => commands::verify(&args),
         Some(Command::MaxRate(args)) => commands::max_rate(&args),
         Some(Command::Compare(args)) => commands::compare(&args),
+        Some(Command::Join(args)) => commands::join(&args),
         Some(Command::DrainServer(args)) => commands::drain_server(&args),
         Some(Command::Proxy(args)) => commands::proxy(&args),
         Some(Command::Suite(args)) => commands::suite(args),

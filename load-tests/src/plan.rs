@@ -1,42 +1,20 @@
 //! Plan of a run: content, target and rate.
 
-use crate::digits::grouped;
+use crate::api::{Api, Header};
 use crate::event_id::BATCH_EVENTS_MAX;
-use crate::event_shape::EventShape;
+use crate::event_shape::{self, EventShape};
 use crate::keys::Keys;
+use crate::mix::RequestSize;
+use crate::own_body::OwnBody;
+use crate::stages::Stage;
 use crate::target::Target;
 use crate::tls::Trust;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Order of requests in time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Each connection sends its next request after the last response. This finds the capacity; its
-    /// latencies flatter a slow server, as nothing is sent while it is slow.
-    Closed,
-    /// Requests are due at fixed times, whatever the server does. Latency counts from the time a
-    /// request was due (no coordinated omission).
-    Open {
-        /// Events due per second, over all connections.
-        events_per_second: f64,
-    },
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("closed loop"),
-            Self::Open { events_per_second } => {
-                write!(f, "open loop at {} events/s", grouped(*events_per_second))
-            }
-        }
-    }
-}
+pub use crate::mode::Mode;
 
 /// Encoding of request bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -55,6 +33,12 @@ pub enum Compression {
 pub struct Plan {
     /// URL to send to, `http[s]://host:port[/path]`; without a path `/batch/`.
     pub url: String,
+    /// Form of the bodies.
+    #[serde(default)]
+    pub api: Api,
+    /// Further headers, which may be secrets: no file has them.
+    #[serde(skip)]
+    pub headers: Vec<Header>,
     /// Trusted certificates of an `https://` URL.
     #[serde(default)]
     pub trust: Trust,
@@ -73,6 +57,13 @@ pub struct Plan {
     pub batch_events: u32,
     /// Size of one event's JSON in bytes.
     pub event_bytes: usize,
+    /// Sizes that the requests take in turn by their weights, in place of `batch_events`; empty if
+    /// all have the same.
+    #[serde(default)]
+    pub mix: Vec<RequestSize>,
+    /// Bodies of the user's, sent in turn in place of events of our making.
+    #[serde(default)]
+    pub bodies: Vec<OwnBody>,
     /// Similarity of the events.
     #[serde(default = "EventShape::of_old_files")]
     pub event_shape: EventShape,
@@ -104,9 +95,9 @@ pub struct Plan {
 
 impl Plan {
     /// Size of the default event in bytes, with 25 properties.
-    pub const EVENT_BYTES_DEFAULT: usize = 998;
+    pub const EVENT_BYTES_DEFAULT: usize = event_shape::EVENT_BYTES_DEFAULT;
     /// Size of the `small` event in bytes, with one property.
-    pub const EVENT_BYTES_SMALL: usize = 136;
+    pub const EVENT_BYTES_SMALL: usize = event_shape::EVENT_BYTES_SMALL;
 
     /// Default plan: a closed loop of 16 connections that sends 250 default events per request, for
     /// 10 seconds after 2 of warm-up.
@@ -114,6 +105,8 @@ impl Plan {
     pub fn new(url: &str, key: &str) -> Self {
         Self {
             url: url.to_owned(),
+            api: Api::Batch,
+            headers: Vec::new(),
             trust: Trust::default(),
             keys: Keys::new(vec![key.to_owned()]),
             mode: Mode::Closed,
@@ -122,6 +115,8 @@ impl Plan {
             pin: Vec::new(),
             batch_events: 250,
             event_bytes: Self::EVENT_BYTES_DEFAULT,
+            mix: Vec::new(),
+            bodies: Vec::new(),
             event_shape: EventShape::Visits,
             compression: Compression::None,
             compression_level: 1,
@@ -146,6 +141,60 @@ impl Plan {
         self
     }
 
+    /// Changes the plan to an open loop of these stages, which are its window.
+    #[must_use]
+    pub fn with_stages(mut self, stages: Vec<Stage>) -> Self {
+        self.duration = stages.iter().map(|stage| stage.duration).sum();
+        self.mode = Mode::Stages(stages);
+        self
+    }
+
+    /// Sizes of the requests, or of the user's bodies; one if they are not mixed.
+    #[must_use]
+    pub fn sizes(&self) -> Vec<RequestSize> {
+        let size = |body: &OwnBody| RequestSize {
+            events: body.events,
+            event_bytes: None,
+            weight: 1,
+        };
+        if !self.bodies.is_empty() {
+            return self.bodies.iter().map(size).collect();
+        }
+        if !self.mix.is_empty() {
+            return self.mix.clone();
+        }
+        vec![RequestSize {
+            events: self.batch_events,
+            event_bytes: None,
+            weight: 1,
+        }]
+    }
+
+    /// Mean number of events in a request.
+    #[must_use]
+    pub fn mean_events(&self) -> f64 {
+        let (mut events, mut weights) = (0.0, 0.0);
+        for size in self.sizes() {
+            events += f64::from(size.events) * f64::from(size.weight);
+            weights += f64::from(size.weight);
+        }
+        events / weights
+    }
+
+    /// Sizes of the requests in words, such as `250 × 998 B a request`.
+    #[must_use]
+    pub fn sizes_text(&self) -> String {
+        if !self.bodies.is_empty() {
+            let paths = self.bodies.iter().map(|body| body.path.to_string_lossy());
+            return format!("the body of {}", paths.collect::<Vec<_>>().join(", "));
+        }
+        if self.mix.is_empty() {
+            return format!("{} × {} B a request", self.batch_events, self.event_bytes);
+        }
+        let sizes: Vec<_> = self.mix.iter().map(RequestSize::to_string).collect();
+        format!("requests of {}", sizes.join(", "))
+    }
+
     /// Checks that the plan can run.
     ///
     /// # Errors
@@ -153,8 +202,44 @@ impl Plan {
     pub fn check(&self) -> Result<Target> {
         ensure!(self.connections > 0, "--connections must be at least 1");
         ensure!(self.threads > 0, "--threads must be at least 1");
+        self.check_sizes()?;
+        self.check_bodies()?;
         ensure!(
-            (1..BATCH_EVENTS_MAX).contains(&self.batch_events),
+            !self.duration.is_zero(),
+            "--duration must be longer than nothing"
+        );
+        self.mode.check()?;
+        Target::parse(&self.url)
+    }
+
+    /// Checks the user's bodies and the keys, which such bodies may lack.
+    fn check_bodies(&self) -> Result<()> {
+        if self.bodies.is_empty() {
+            return self.keys.check();
+        }
+        ensure!(
+            self.historical_share == 0.0 && self.rejected_share == 0.0,
+            "--historical-share and --rejected-share cannot change the bodies of --body-file"
+        );
+        ensure!(
+            self.ledger.is_none(),
+            "--ledger needs events of our making: the uuids of --body-file may be others"
+        );
+        if self.bodies.iter().any(OwnBody::has_key) {
+            self.keys.check()?;
+            ensure!(
+                self.keys.have_one_length(),
+                "{{{{key}}}} in a --body-file needs project keys of one length"
+            );
+        }
+        Ok(())
+    }
+
+    fn check_sizes(&self) -> Result<()> {
+        let sizes = self.sizes();
+        let are_encodable = |size: &RequestSize| (1..BATCH_EVENTS_MAX).contains(&size.events);
+        ensure!(
+            sizes.iter().all(are_encodable),
             "--batch-events must be 1 to {BATCH_EVENTS_MAX}"
         );
         ensure!(
@@ -166,21 +251,25 @@ impl Plan {
             "--rejected-share must be 0 to 1"
         );
         ensure!(
-            self.rejected_share == 0.0 || self.batch_events > 1,
+            self.rejected_share == 0.0 || sizes.iter().all(|size| size.events > 1),
             "--rejected-share needs --batch-events of at least 2: one stays good"
         );
         ensure!(
-            !self.duration.is_zero(),
-            "--duration must be longer than nothing"
+            self.api != Api::Event
+                || !self.bodies.is_empty()
+                || sizes.iter().all(|size| size.events == 1),
+            "--api event needs --batch-events 1: it has one event a request"
         );
-        self.keys.check()?;
-        if let Mode::Open { events_per_second } = self.mode {
-            ensure!(
-                events_per_second.is_finite() && events_per_second > 0.0,
-                "--rate must be above 0"
-            );
-        }
-        Target::parse(&self.url)
+        ensure!(
+            self.api == Api::Batch || self.historical_share == 0.0,
+            "--historical-share needs --api batch, which alone can mark migrations"
+        );
+        ensure!(
+            self.ledger.is_none() || self.mix.is_empty(),
+            "--ledger needs requests of one size: `verify` could not tell whether a batch whose \
+             response was lost is stored whole"
+        );
+        Ok(())
     }
 }
 
@@ -197,7 +286,7 @@ mod tests {
     fn a_plan_that_cannot_run_says_why() {
         let good = Plan::new("http://h", "key");
         type Break = fn(&mut Plan);
-        let cases: [(&str, Break); 8] = [
+        let cases: [(&str, Break); 12] = [
             ("--connections", |plan| plan.connections = 0),
             ("--threads", |plan| plan.threads = 0),
             ("--batch-events", |plan| plan.batch_events = 0),
@@ -206,6 +295,19 @@ mod tests {
             ("--batch-events", |plan| {
                 plan.rejected_share = 0.5;
                 plan.batch_events = 1;
+            }),
+            ("--batch-events", |plan| {
+                plan.rejected_share = 0.5;
+                plan.mix = vec![RequestSize::parse("1").unwrap()];
+            }),
+            ("--api event", |plan| plan.api = Api::Event),
+            ("--api batch", |plan| {
+                plan.api = Api::List;
+                plan.historical_share = 0.5;
+            }),
+            ("--ledger", |plan| {
+                plan.mix = vec![RequestSize::parse("1").unwrap()];
+                plan.ledger = Some(PathBuf::from("ledger"));
             }),
             ("--rate", |plan| {
                 plan.mode = Mode::Open {

@@ -1,8 +1,9 @@
 //! Text of a summary.
 
+use crate::api::Api;
 use crate::digits::{counted, grouped};
 use crate::event_shape::EventShape;
-use crate::plan::{Compression, Mode};
+use crate::plan::Compression;
 use crate::summary::{Load, Percentiles, Summary};
 use std::fmt;
 
@@ -40,7 +41,7 @@ impl fmt::Display for Summary {
         }
         writeln!(f)?;
         write_percentiles(f, "latency", &self.latency)?;
-        if matches!(self.plan.mode, Mode::Open { .. }) {
+        if self.plan.mode.is_open() {
             write_percentiles(f, "send lag", &self.send_lag)?;
         }
         writeln!(f)?;
@@ -57,14 +58,16 @@ impl Summary {
         let plan = &self.plan;
         write!(
             f,
-            "run {}: {}, {}, {}, {} x {} B a request",
+            "run {}: {}, {}, {}, {}",
             self.run_id,
             plan.mode,
             counted(plan.connections.into(), "connection"),
             counted(plan.threads as u64, "thread"),
-            plan.batch_events,
-            plan.event_bytes
+            plan.sizes_text()
         )?;
+        if plan.api != Api::Batch {
+            write!(f, ", {:?}", plan.api)?;
+        }
         if plan.event_shape != EventShape::Visits {
             write!(f, ", {:?}", plan.event_shape)?;
         }

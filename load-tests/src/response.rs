@@ -1,8 +1,9 @@
 //! Parser of responses: just enough HTTP/1.1 to read a server's short responses.
 //!
-//! A response must have a `Content-Length`. Chunked ones are refused with a clear error: no capture
-//! endpoint sends them, and supporting them would cost time on the measured path.
+//! A response has a `Content-Length`, as those of capture endpoints do, or is chunked, as those of
+//! gateways and databases may be. One that ends with its connection is refused with a clear error.
 
+use crate::chunked;
 use std::fmt;
 
 /// Longest response head in bytes.
@@ -15,10 +16,35 @@ pub struct ResponseHead {
     pub status: u16,
     /// Length of the head in bytes, with its empty line.
     pub head_bytes: usize,
-    /// Length of the body in bytes.
-    pub body_bytes: usize,
+    /// Body that follows.
+    pub body: ResponseBody,
     /// True if the server closes the connection after the response.
     pub close: bool,
+}
+
+/// Body of a response, as its head announces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseBody {
+    /// Number of bytes that follow.
+    Length(usize),
+    /// Chunks, of which the last one is empty.
+    Chunked,
+}
+
+impl ResponseHead {
+    /// Length of the body in bytes, given the beginning of it that was received; `None` while it is
+    /// incomplete.
+    ///
+    /// # Errors
+    /// The bytes are no chunks.
+    pub fn body_bytes(&self, received: &[u8]) -> Result<Option<usize>, ResponseError> {
+        match self.body {
+            ResponseBody::Length(length) => Ok((received.len() >= length).then_some(length)),
+            ResponseBody::Chunked => {
+                chunked::body_bytes(received).map_err(|_| ResponseError::BadChunk)
+            }
+        }
+    }
 }
 
 /// Reason why a response cannot be parsed.
@@ -26,8 +52,10 @@ pub struct ResponseHead {
 pub enum ResponseError {
     /// The bytes do not begin like HTTP/1.
     NotHttp,
-    /// The length is missing or not a number; chunked responses have none.
+    /// The length is missing or not a number, and the response is not chunked.
     NoLength,
+    /// The chunks of a chunked response cannot be parsed.
+    BadChunk,
     /// The head is longer than [`HEAD_BYTES_MAX`].
     HeadTooLong,
 }
@@ -37,6 +65,7 @@ impl fmt::Display for ResponseError {
         f.write_str(match self {
             Self::NotHttp => "answer is not HTTP/1.1",
             Self::NoLength => "answer has no Content-Length",
+            Self::BadChunk => "answer's chunks cannot be parsed",
             Self::HeadTooLong => "answer's head is too long",
         })
     }
@@ -74,18 +103,22 @@ pub fn read_head(bytes: &[u8]) -> Result<Option<ResponseHead>, ResponseError> {
     let mut head = ResponseHead {
         status,
         head_bytes: end + 4,
-        body_bytes: 0,
+        body: ResponseBody::Length(0),
         close: false,
     };
-    let mut length = if status == 204 { Some(0) } else { None };
+    let mut body = (status == 204).then_some(ResponseBody::Length(0));
     for line in lines {
         if let Some(value) = header(line, b"content-length") {
-            length = number(value);
+            body = number(value).map(ResponseBody::Length);
+        } else if header(line, b"transfer-encoding")
+            .is_some_and(|value| value.eq_ignore_ascii_case(b"chunked"))
+        {
+            body = Some(ResponseBody::Chunked);
         } else if let Some(value) = header(line, b"connection") {
             head.close = value.eq_ignore_ascii_case(b"close");
         }
     }
-    head.body_bytes = length.ok_or(ResponseError::NoLength)?;
+    head.body = body.ok_or(ResponseError::NoLength)?;
     Ok(Some(head))
 }
 
@@ -122,11 +155,28 @@ mod tests {
         let head = ResponseHead {
             status: 200,
             head_bytes,
-            body_bytes: 15,
+            body: ResponseBody::Length(15),
             close: true,
         };
         assert_eq!(read_head(&ANSWER[..head_bytes]), Ok(Some(head)));
         assert_eq!(read_head(ANSWER), Ok(Some(head)));
+        for (received, length) in [(0, None), (14, None), (15, Some(15)), (16, Some(15))] {
+            assert_eq!(head.body_bytes(&[b'x'; 16][..received]), Ok(length));
+        }
+    }
+
+    #[test]
+    fn a_chunked_response_ends_with_its_last_chunk() {
+        let bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n";
+        let head = read_head(bytes).unwrap().unwrap();
+        assert_eq!(head.body, ResponseBody::Chunked);
+        for (body, length) in [
+            (&b"2\r\nok"[..], Ok(None)),
+            (b"2\r\nok\r\n0\r\n\r\n", Ok(Some(12))),
+            (b"ok\r\n", Err(ResponseError::BadChunk)),
+        ] {
+            assert_eq!(head.body_bytes(body), length, "{}", body.escape_ascii());
+        }
     }
 
     #[test]
@@ -137,7 +187,7 @@ mod tests {
             (b"HTTP/1.1 2x0 OK\r\n\r\n", ResponseError::NotHttp),
             (b"HTTP/1.1\r\n\r\n", ResponseError::NotHttp),
             (
-                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+                b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n",
                 ResponseError::NoLength,
             ),
             (

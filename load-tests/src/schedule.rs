@@ -6,7 +6,8 @@
 //! is free in time, the request goes out late, and its latency counts from when it was due. After
 //! the window no further request is sent; [`Schedule::due_before`] tells how many were due.
 
-use crate::plan::{Mode, Plan};
+use crate::plan::Plan;
+use crate::stages::RateCurve;
 use crate::stop::Stop;
 use anyhow::{Context, Result};
 use rustix::time::{
@@ -23,7 +24,8 @@ use tokio::io::unix::AsyncFd;
 #[derive(Debug)]
 pub struct Schedule {
     times: OnceLock<Times>,
-    interval_ns: Option<f64>,
+    /// Times when requests are due; `None` in a closed loop.
+    curve: Option<RateCurve>,
     requests_max: u64,
     taken: AtomicU64,
     stop: Stop,
@@ -53,15 +55,9 @@ impl Schedule {
     /// Schedule of a plan, not started.
     #[must_use]
     pub fn new(plan: &Plan, stop: Stop) -> Self {
-        let interval_ns = match plan.mode {
-            Mode::Closed => None,
-            Mode::Open { events_per_second } => {
-                Some(1e9 * f64::from(plan.batch_events) / events_per_second)
-            }
-        };
         Self {
             times: OnceLock::new(),
-            interval_ns,
+            curve: plan.mode.curve(plan.warm_up, plan.mean_events()),
             requests_max: plan.requests_max.unwrap_or(u64::MAX),
             taken: AtomicU64::new(0),
             stop,
@@ -98,10 +94,10 @@ impl Schedule {
         if number >= self.requests_max {
             return None;
         }
-        let Some(interval_ns) = self.interval_ns else {
+        let Some(curve) = &self.curve else {
             return Some(Ticket::Now);
         };
-        let due = due(times, number, interval_ns);
+        let due = times.start + curve.due(number)?;
         (due < times.window_end).then_some(Ticket::At(due))
     }
 
@@ -116,32 +112,20 @@ impl Schedule {
     /// Number of requests due before an instant; 0 in a closed loop.
     #[must_use]
     pub fn due_before(&self, instant: Instant) -> u64 {
-        let (Some(times), Some(interval_ns)) = (self.times(), self.interval_ns) else {
+        let (Some(times), Some(curve)) = (self.times(), &self.curve) else {
             return 0;
         };
         let Some(elapsed) = instant.checked_duration_since(times.start) else {
             return 0;
         };
-        // The division is not exact, so the neighbouring counts are checked.
-        let mut count = (elapsed.as_nanos() as f64 / interval_ns) as u64;
-        while due(times, count, interval_ns) < instant {
-            count += 1;
-        }
-        while count > 0 && due(times, count - 1, interval_ns) >= instant {
-            count -= 1;
-        }
-        count.min(self.requests_max)
+        curve.due_before(elapsed).min(self.requests_max)
     }
 
     /// Time when a request of an open loop is due, by its number.
     #[must_use]
     pub fn due(&self, number: u64) -> Option<Instant> {
-        Some(due(self.times()?, number, self.interval_ns?))
+        Some(self.times()?.start + self.curve.as_ref()?.due(number)?)
     }
-}
-
-fn due(times: Times, number: u64, interval_ns: f64) -> Instant {
-    times.start + Duration::from_nanos((number as f64 * interval_ns) as u64)
 }
 
 /// Paces one thread's requests: its connections queue here for tickets.
@@ -175,7 +159,7 @@ impl Pacer {
     /// # Errors
     /// The timer failed.
     pub async fn next(&self, schedule: &Schedule) -> Result<Option<Instant>> {
-        if schedule.interval_ns.is_none() {
+        if schedule.curve.is_none() {
             return Ok(schedule.take().map(|_| Instant::now()));
         }
         let timer = self.timer.lock().await;
@@ -222,6 +206,8 @@ fn timespec(duration: Duration) -> Timespec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Mode;
+    use crate::stages::Stage;
 
     fn plan(mode: Mode) -> Plan {
         let mut plan = Plan::new("http://h", "key");
@@ -245,6 +231,27 @@ mod tests {
             let due = start + Duration::from_millis(250 * quarter);
             assert_eq!(schedule.take(), Some(Ticket::At(due)));
         }
+        assert_eq!(schedule.take(), None);
+    }
+
+    #[test]
+    fn stages_follow_the_warm_up_and_end_the_run() {
+        let stages = ["1s:40", "1s:0", "1s:0..40"].map(|text| Stage::parse(text).unwrap());
+        let plan = plan(Mode::Closed).with_stages(stages.to_vec());
+        let schedule = Schedule::new(&plan, Stop::default());
+        let start = Instant::now();
+        let times = schedule.start(start, &plan);
+        assert_eq!(times.window_end, start + Duration::from_secs(4));
+        for quarter in 0..8 {
+            let due = start + Duration::from_millis(250 * quarter);
+            assert_eq!(schedule.take(), Some(Ticket::At(due)));
+        }
+        // A ramp to four requests a second has two of them, at its beginning and after √½ s.
+        let ramp = start + Duration::from_secs(3);
+        assert_eq!(schedule.take(), Some(Ticket::At(ramp)));
+        assert!(schedule.due(9).unwrap() > ramp + Duration::from_millis(700));
+        assert_eq!(schedule.due_before(times.window_end), 10);
+        assert!(schedule.take().is_some());
         assert_eq!(schedule.take(), None);
     }
 

@@ -15,6 +15,8 @@ use std::time::Duration;
 pub const POINTS_MAX: usize = 1024;
 /// Significant digits of latencies. A plot shows no more than two: 1.2 ms and 1.3 ms differ.
 const SIGNIFICANT_DIGITS: u8 = 2;
+/// Lowest latency in nanoseconds that differs from none; lower ones would only take memory.
+const LATENCY_NANOS_MIN: u64 = 1000;
 
 /// Counts of a thread, second by second.
 #[derive(Clone, Debug)]
@@ -27,8 +29,9 @@ pub struct Recorder {
 #[derive(Clone, Debug)]
 struct Interval {
     acknowledged: u64,
+    acknowledged_events: u64,
     failed: u64,
-    latency_us: Histogram<u32>,
+    latency_ns: Histogram<u32>,
 }
 
 /// Points in order of time, without gaps.
@@ -69,15 +72,13 @@ pub struct PointLatency {
     pub max_us: f64,
 }
 
-/// Times and batch size of a run, from which a series is made.
+/// Times of a run, from which a series is made.
 #[derive(Clone, Copy, Debug)]
 pub struct RunTiming {
     /// Time from the first due request to the beginning of the window.
     pub warm_up: Duration,
     /// Time from the first due request to the last response.
     pub elapsed: Duration,
-    /// Number of events in a request.
-    pub batch_events: u32,
 }
 
 impl Default for Recorder {
@@ -90,30 +91,37 @@ impl Default for Recorder {
 }
 
 impl Interval {
-    #[allow(clippy::expect_used, reason = "a constant within the library's limits")]
+    #[allow(clippy::expect_used, reason = "constants within the library's limits")]
     fn new() -> Self {
+        let (low, digits) = (LATENCY_NANOS_MIN, SIGNIFICANT_DIGITS);
+        let mut latency_ns = Histogram::new_with_bounds(low, 2 * low, digits).expect("bounds");
+        latency_ns.auto(true);
         Self {
             acknowledged: 0,
+            acknowledged_events: 0,
             failed: 0,
-            latency_us: Histogram::new(SIGNIFICANT_DIGITS).expect("valid digits"),
+            latency_ns,
         }
     }
 
     fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
+        self.acknowledged_events += other.acknowledged_events;
         self.failed += other.failed;
         // Auto-resizing histograms accept any value.
-        let _ = self.latency_us.add(&other.latency_us);
+        let _ = self.latency_ns.add(&other.latency_ns);
     }
 }
 
 impl Recorder {
-    /// Counts an acknowledged request whose response came `at` after the first due request.
-    pub fn acknowledged(&mut self, at: Duration, latency: Duration) {
-        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+    /// Counts an acknowledged request with so many events whose response came `at` after the first
+    /// due request.
+    pub fn acknowledged(&mut self, at: Duration, latency: Duration, events: u64) {
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if let Some(interval) = self.interval(at) {
             interval.acknowledged += 1;
-            let _ = interval.latency_us.record(micros);
+            interval.acknowledged_events += events;
+            let _ = interval.latency_ns.record(nanos);
         }
     }
 
@@ -177,9 +185,9 @@ impl Recorder {
                 at_seconds: start - timing.warm_up.as_secs_f64(),
                 seconds: (timing.elapsed.as_secs_f64() - start).clamp(0.0, interval),
                 acknowledged_requests: counted.acknowledged,
-                acknowledged_events: counted.acknowledged * u64::from(timing.batch_events),
+                acknowledged_events: counted.acknowledged_events,
                 failed_requests: counted.failed,
-                latency: PointLatency::of(&counted.latency_us),
+                latency: PointLatency::of(&counted.latency_ns),
             }
         };
         Series {
@@ -187,17 +195,69 @@ impl Recorder {
             points: self.intervals.iter().enumerate().map(point).collect(),
         }
     }
+
+    /// Last interval that was over `elapsed` after the first due request, alone; nothing if no
+    /// request was counted in it or behind it.
+    #[must_use]
+    pub fn last_whole(&self, elapsed: Duration) -> Self {
+        let whole = elapsed.as_secs() / self.interval_seconds;
+        let last = whole.checked_sub(1);
+        let last = last.and_then(|index| usize::try_from(index).ok());
+        let interval = last.and_then(|index| self.intervals.get(index));
+        Self {
+            interval_seconds: self.interval_seconds,
+            intervals: interval.cloned().into_iter().collect(),
+        }
+    }
+
+    /// Latencies in nanoseconds of each interval, with its beginning and its length.
+    pub fn latencies(
+        &self,
+        timing: RunTiming,
+    ) -> impl Iterator<Item = ((Duration, Duration), &Histogram<u32>)> {
+        let interval = Duration::from_secs(self.interval_seconds);
+        let seconds = self.interval_seconds;
+        let starts = (0..).map(move |index: u64| Duration::from_secs(index * seconds));
+        starts.zip(&self.intervals).map(move |(start, counted)| {
+            let length = timing.elapsed.saturating_sub(start).min(interval);
+            ((start, length), &counted.latency_ns)
+        })
+    }
+
+    /// Counts of a run from its series and the latencies of its points.
+    #[must_use]
+    pub fn restored(series: &Series, latencies: &[Histogram<u64>]) -> Self {
+        let interval = |(point, latency): (&Point, &Histogram<u64>)| {
+            let mut interval = Interval {
+                acknowledged: point.acknowledged_requests,
+                acknowledged_events: point.acknowledged_events,
+                failed: point.failed_requests,
+                ..Interval::new()
+            };
+            for value in latency.iter_recorded() {
+                let count = u32::try_from(value.count_at_value()).unwrap_or(u32::MAX);
+                let _ = interval
+                    .latency_ns
+                    .record_n(value.value_iterated_to(), count);
+            }
+            interval
+        };
+        Self {
+            interval_seconds: series.interval_seconds.max(1),
+            intervals: series.points.iter().zip(latencies).map(interval).collect(),
+        }
+    }
 }
 
 impl PointLatency {
-    fn of(latency_us: &Histogram<u32>) -> Option<Self> {
-        let at = |quantile| latency_us.value_at_quantile(quantile) as f64;
-        (!latency_us.is_empty()).then(|| Self {
+    fn of(latency_ns: &Histogram<u32>) -> Option<Self> {
+        let at = |quantile| latency_ns.value_at_quantile(quantile) as f64 / 1000.0;
+        (!latency_ns.is_empty()).then(|| Self {
             p50_us: at(0.5),
             p90_us: at(0.9),
             p99_us: at(0.99),
             p999_us: at(0.999),
-            max_us: latency_us.max() as f64,
+            max_us: latency_ns.max() as f64 / 1000.0,
         })
     }
 }
@@ -217,13 +277,13 @@ impl Point {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hdr::codec;
     use proptest::prelude::*;
 
     fn timing(elapsed_seconds: u64) -> RunTiming {
         RunTiming {
             warm_up: Duration::from_secs(2),
             elapsed: Duration::from_millis(elapsed_seconds * 1000 + 500),
-            batch_events: 10,
         }
     }
 
@@ -232,7 +292,7 @@ mod tests {
         let mut recorder = Recorder::default();
         for millis in [100, 900, 3100, 3200, 3300] {
             let at = Duration::from_millis(millis);
-            recorder.acknowledged(at, Duration::from_micros(millis));
+            recorder.acknowledged(at, Duration::from_micros(millis), 10);
         }
         recorder.failed(Duration::from_millis(1500));
         let series = recorder.series(timing(3));
@@ -261,6 +321,27 @@ mod tests {
         assert!((slowest - 900.0).abs() <= 9.0, "{slowest}");
     }
 
+    #[test]
+    fn a_recorder_is_restored_from_its_series_and_latencies() {
+        let mut recorder = Recorder::default();
+        for (second, micros) in [(0, 150), (0, 900), (2, 70_000), (2, 3)] {
+            let latency = Duration::from_micros(micros);
+            recorder.acknowledged(Duration::from_secs(second), latency, 10);
+        }
+        recorder.failed(Duration::from_secs(1));
+        let timing = timing(2);
+        let series = recorder.series(timing);
+        let intervals: Vec<_> = recorder.latencies(timing).collect();
+        let lengths: Vec<_> = intervals.iter().map(|((_, length), _)| *length).collect();
+        assert_eq!(lengths, [1000, 1000, 500].map(Duration::from_millis));
+        let latencies: Vec<_> = intervals
+            .iter()
+            .map(|(_, latency)| codec::decode(&codec::encode(latency).unwrap()).unwrap())
+            .collect();
+        let restored = Recorder::restored(&series, &latencies);
+        assert_eq!(restored.series(timing), series);
+    }
+
     proptest! {
         #[test]
         fn joining_seconds_and_threads_loses_nothing(
@@ -276,7 +357,7 @@ mod tests {
                 for (second, well) in requests {
                     let at = Duration::from_secs(*second);
                     if *well {
-                        recorder.acknowledged(at, Duration::from_secs(*second));
+                        recorder.acknowledged(at, Duration::from_secs(*second), 3);
                         acknowledged += 1;
                     } else {
                         recorder.failed(at);
@@ -289,6 +370,7 @@ mod tests {
             prop_assert!(series.points.len() <= POINTS_MAX);
             let sum = |of: fn(&Point) -> u64| series.points.iter().map(of).sum::<u64>();
             prop_assert_eq!(sum(|p| p.acknowledged_requests), acknowledged);
+            prop_assert_eq!(sum(|p| p.acknowledged_events), 3 * acknowledged);
             prop_assert_eq!(sum(|p| p.failed_requests), failed);
             for point in series.points {
                 let Some(latency) = point.latency else { continue };

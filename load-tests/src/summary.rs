@@ -64,6 +64,10 @@ pub struct Summary {
     /// CPU and memory over time, warm-up included.
     #[serde(default)]
     pub resources: Vec<ResourcePoint>,
+    /// Histograms of the window and of each second, as an HdrHistogram log; empty in files from
+    /// before there was one.
+    #[serde(default)]
+    pub hdr_log: String,
 }
 
 /// Latency that a share of the requests did not exceed.
@@ -162,6 +166,19 @@ impl Percentiles {
     }
 }
 
+impl Counts {
+    /// Counts those of `due` requests as unsent that were neither acknowledged nor failed. Nothing
+    /// is due in a closed loop; a stopped run still sends the request that it waited for.
+    #[must_use]
+    pub fn with_due(self, due: u64) -> Self {
+        let sent = self.acknowledged_requests + self.failed_requests;
+        Self {
+            unsent_requests: due.saturating_sub(sent),
+            ..self
+        }
+    }
+}
+
 impl Load {
     /// Load of a process that used `cpu_seconds` in a window.
     #[must_use]
@@ -202,6 +219,15 @@ impl Summary {
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         serde_json::from_slice(&text)
             .with_context(|| format!("{} is not a summary of a run", path.display()))
+    }
+
+    /// Writes the histograms as an HdrHistogram log.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_hdr_log(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, &self.hdr_log)
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Writes the summary as JSON.

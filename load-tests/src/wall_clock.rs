@@ -1,10 +1,14 @@
 //! Time of day, in the format of events.
 
+use crate::stop::Stop;
 use jiff::SignedDuration;
 use jiff::civil::{self, DateTime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const EPOCH: DateTime = civil::datetime(1970, 1, 1, 0, 0, 0, 0);
+
+/// Interval at which a wait looks whether it is to end early.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Length of [`seconds_text`] in bytes.
 pub const SECONDS_TEXT_BYTES: usize = 19;
@@ -19,6 +23,17 @@ pub fn since_epoch() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
+}
+
+/// Waits until a time since 1970, or until the run is asked to end.
+pub fn wait_until(time: Duration, stop: &Stop) {
+    loop {
+        let left = time.saturating_sub(since_epoch());
+        if left.is_zero() || stop.is_asked() {
+            return;
+        }
+        std::thread::sleep(left.min(STOP_CHECK_INTERVAL));
+    }
 }
 
 /// Current second, such as `2026-11-20T23:21:00Z`.
@@ -50,6 +65,16 @@ pub fn seconds_text(epoch_seconds: i64) -> [u8; SECONDS_TEXT_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_ends_at_its_time_or_when_it_is_asked_to() {
+        let stop = Stop::default();
+        let time = since_epoch() + Duration::from_millis(50);
+        wait_until(time, &stop);
+        assert!(since_epoch() >= time);
+        stop.ask();
+        wait_until(Duration::MAX, &stop);
+    }
 
     #[test]
     fn seconds_have_a_fixed_width() {

@@ -1,6 +1,6 @@
 //! Statistics of requests, counted per thread and summed at the end.
 
-use crate::series::Recorder;
+use crate::series::{Point, Recorder, RunTiming};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -17,10 +17,14 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 pub struct WorkerStats {
     /// Acknowledged requests, warm-up included.
     pub acknowledged: AtomicU64,
+    /// Events of the acknowledged requests, warm-up included.
+    pub acknowledged_events: AtomicU64,
     /// Requests without acknowledgement, warm-up included.
     pub failed: AtomicU64,
     /// Acknowledged requests in the window.
     pub window_acknowledged: AtomicU64,
+    /// Events of the acknowledged requests in the window.
+    pub window_acknowledged_events: AtomicU64,
     /// Unacknowledged requests in the window.
     pub window_failed: AtomicU64,
     /// Bytes of the acknowledged requests in the window, heads included.
@@ -59,6 +63,8 @@ pub struct Totals {
 pub struct Acknowledged {
     /// True if the request counts for the figures.
     pub in_window: bool,
+    /// Number of events in the request.
+    pub events: u32,
     /// Time from the run's first due request to the complete response.
     pub at: Duration,
     /// Time from when the request was due to the complete response.
@@ -73,8 +79,10 @@ impl Default for WorkerStats {
     fn default() -> Self {
         Self {
             acknowledged: AtomicU64::new(0),
+            acknowledged_events: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             window_acknowledged: AtomicU64::new(0),
+            window_acknowledged_events: AtomicU64::new(0),
             window_failed: AtomicU64::new(0),
             window_wire_bytes: AtomicU64::new(0),
             recorded: Mutex::new(Recorded {
@@ -92,13 +100,20 @@ impl Default for WorkerStats {
 impl WorkerStats {
     /// Counts an acknowledged request.
     pub fn acknowledged(&self, request: &Acknowledged) {
+        let events = u64::from(request.events);
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
+        self.acknowledged_events
+            .fetch_add(events, Ordering::Relaxed);
         let mut recorded = lock(&self.recorded);
-        recorded.over_time.acknowledged(request.at, request.latency);
+        recorded
+            .over_time
+            .acknowledged(request.at, request.latency, events);
         if !request.in_window {
             return;
         }
         self.window_acknowledged.fetch_add(1, Ordering::Relaxed);
+        self.window_acknowledged_events
+            .fetch_add(events, Ordering::Relaxed);
         self.window_wire_bytes
             .fetch_add(request.wire_bytes as u64, Ordering::Relaxed);
         recorded.latency.saturating_record(nanos(request.latency));
@@ -186,6 +201,21 @@ pub fn over_time(all_stats: &[std::sync::Arc<WorkerStats>]) -> Recorder {
     sum
 }
 
+/// Last whole second of all threads together, `elapsed` after the first due request; in long runs
+/// the last whole interval of the series.
+#[must_use]
+pub fn last_whole(all_stats: &[std::sync::Arc<WorkerStats>], elapsed: Duration) -> Option<Point> {
+    let mut sum = Recorder::default();
+    for stats in all_stats {
+        sum.add(&lock(&stats.recorded).over_time.last_whole(elapsed));
+    }
+    let timing = RunTiming {
+        warm_up: Duration::ZERO,
+        elapsed: Duration::MAX,
+    };
+    sum.series(timing).points.first().copied()
+}
+
 /// Creates an empty histogram with the bounds of this module.
 #[must_use]
 #[allow(clippy::expect_used, reason = "constants within the library's limits")]
@@ -212,6 +242,7 @@ mod tests {
     fn acknowledged(millis: u64, in_window: bool) -> Acknowledged {
         Acknowledged {
             in_window,
+            events: 20,
             at: Duration::from_secs(1),
             latency: Duration::from_millis(millis),
             send_lag: Duration::ZERO,
@@ -226,7 +257,9 @@ mod tests {
         stats.acknowledged(&acknowledged(5, true));
         stats.failed(false, Duration::ZERO, "status 503", "busy");
         assert_eq!(stats.acknowledged.load(Ordering::Relaxed), 2);
+        assert_eq!(stats.acknowledged_events.load(Ordering::Relaxed), 40);
         assert_eq!(stats.window_acknowledged.load(Ordering::Relaxed), 1);
+        assert_eq!(stats.window_acknowledged_events.load(Ordering::Relaxed), 20);
         assert_eq!(stats.window_wire_bytes.load(Ordering::Relaxed), 10);
         assert_eq!(stats.window_failed.load(Ordering::Relaxed), 0);
         assert_eq!(stats.latency().len(), 1);
@@ -269,6 +302,25 @@ mod tests {
         let mut totals = Totals::of(&[]);
         totals.unsent(0, Duration::from_secs(1));
         assert_eq!((totals.latency.len(), totals.latency.max()), (0, 0));
+    }
+
+    #[test]
+    fn the_last_whole_second_is_that_of_all_threads() {
+        let all_stats: Vec<_> = (0..2).map(|_| Arc::new(WorkerStats::default())).collect();
+        for (millis, stats) in (1..).zip(&all_stats) {
+            stats.acknowledged(&acknowledged(millis, true));
+        }
+        for (seconds, events) in [(0, None), (1, Some(0.0)), (2, Some(40.0)), (9, None)] {
+            let elapsed = Duration::from_millis(seconds * 1000 + 500);
+            let point = last_whole(&all_stats, elapsed);
+            let rate = point.map(|point| point.events_per_second());
+            assert_eq!(rate, events, "{seconds}");
+        }
+        let latency = last_whole(&all_stats, Duration::from_secs(2))
+            .unwrap()
+            .latency;
+        let max_us = latency.unwrap().max_us;
+        assert!((2000.0..2020.0).contains(&max_us), "{max_us}");
     }
 
     #[test]

@@ -75,7 +75,9 @@ pub use plugins::{
     Plugins, SourceParseError, SourceParser, source_bytes,
 };
 pub use projects::{
-    ClickHouseUsers, NewClickHouseLogin, NewProject, ProjectChange, ProjectKeyChanges, Projects,
+    BegunResend, ClickHouseUsers, NewClickHouseLogin, NewProject, NewPropertyColumn, NewResend,
+    ProjectChange, ProjectColumns, ProjectKeyChanges, Projects, PropertyColumns,
+    PropertyColumnsChange, RejectedEventResends,
 };
 pub use proxy_records::{ProxyRecordView, ProxyRecords};
 pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};

@@ -120,12 +120,19 @@ fn resource_name(read: &Operation, context: &Context) -> String {
     format!("{kind} {id}")
 }
 
-/// Kind of resource that a template names, and the parameter with the resource's id.
+/// Kind of resource that a template names, and the parameter with the resource's id: that of its
+/// owner, if the owner has one such resource.
 fn kind_and_parameter(template: &str) -> (&str, &str) {
     let mut parts = template.trim_end_matches('/').rsplit('/');
-    let name = parts.next().unwrap_or_default();
+    let (last, before) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let (collection, name) = match last.starts_with('{') {
+        true => (before, last),
+        false => (last, before),
+    };
     let name = name.trim_start_matches('{').trim_end_matches('}');
-    let collection = parts.next().unwrap_or_default();
     // Views of plugins: one plugin can be in several.
     let is_view = collection.starts_with("pipeline_");
     (if is_view { "plugins" } else { collection }, name)
@@ -155,5 +162,7 @@ mod tests {
             let template = format!("/api/organizations/{below}");
             assert_eq!(kind_and_parameter(&template), (kind, name), "{template}");
         }
+        let of_project = kind_and_parameter("/api/projects/{project_id}/property_columns/");
+        assert_eq!(of_project, ("property_columns", "project_id"));
     }
 }

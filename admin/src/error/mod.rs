@@ -2,10 +2,14 @@
 //!
 //! [`ApiError`] is the message for the client. Internal errors are logged where they arise and
 //! answered without details. This module maps errors of the catalog to statuses, `query` those of
-//! ClickHouse; `wire` holds the bodies.
+//! ClickHouse, `live` those of live streams, `rejected_events` and `stats` those about events;
+//! `wire` holds the bodies.
 
 mod clickhouse_detail;
+mod live;
 mod query;
+mod rejected_events;
+mod stats;
 mod wire;
 
 pub(crate) use wire::{ErrorBody, ProblemBody};

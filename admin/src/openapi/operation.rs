@@ -116,9 +116,9 @@ fn parameters(operation: &Operation) -> Value {
         }));
     }
     match operation.method {
+        Method::GET | Method::POST if operation.is_stream => {}
         Method::GET if !operation.is_list => parameters.push(shared("IfNoneMatch")),
         Method::GET => {}
-        Method::POST if operation.is_stream => {}
         Method::POST => parameters.push(shared("IdempotencyKey")),
         _ => {}
     }

@@ -44,6 +44,7 @@ fn success(operation: &Operation, links: Map<String, Value>, schemas: &mut Schem
     if let Some(written) = written.as_object_mut() {
         let content = match (&operation.response, schemas.of(&operation.response)) {
             (ResponseSchema::Html, _) => Some(json!({ "text/html": {} })),
+            (ResponseSchema::Csv, _) => Some(json!({ "text/csv": {} })),
             (ResponseSchema::Stream(media_types), _) => {
                 let media_types = media_types.iter();
                 let types = media_types.map(|name| ((*name).to_owned(), json!({})));
@@ -64,6 +65,7 @@ fn description(operation: &Operation) -> String {
     let content = match (&operation.method, operation.is_action) {
         (_, true) => "The action is done.",
         (&Method::GET, _) if operation.is_list => "A page of the list.",
+        (&Method::GET, _) if operation.is_stream => "The stream.",
         (&Method::GET, _) => "The resource.",
         (&Method::POST, _) => "The new resource.",
         (&Method::DELETE, _) => "The resource was deleted.",

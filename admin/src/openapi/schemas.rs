@@ -35,7 +35,10 @@ impl Schemas {
     /// Reference to the type of a response; `None` if it is no JSON.
     pub(super) fn of(&mut self, response: &ResponseSchema) -> Option<Value> {
         match response {
-            ResponseSchema::Empty | ResponseSchema::Html | ResponseSchema::Stream(_) => None,
+            ResponseSchema::Empty
+            | ResponseSchema::Html
+            | ResponseSchema::Csv
+            | ResponseSchema::Stream(_) => None,
             ResponseSchema::Json(schema) => Some(schema(&mut self.generator).to_value()),
         }
     }

@@ -5,15 +5,18 @@
 //! `x-millrace-limits`, and `deploy/THREATS.md` has them in a table that a test compares.
 
 use crate::connections::CONNECTIONS_PER_ADDRESS_MAX;
+use crate::live_slots;
 use crate::mail::{
     INVITATIONS_OF_USER_PER_HOUR_MAX, INVITATIONS_PER_HOUR_MAX, INVITATIONS_TO_ADDRESS_PER_HOUR_MAX,
 };
 use crate::project_queries::{ANSWER_BYTES_MAX as QUERY_ANSWER_BYTES_MAX, ANSWER_ROWS_MAX};
 use crate::query_slots;
+use crate::rejected_events::RESEND_EVENTS_MAX;
 use crate::response::ResponseSchema;
 use crate::response::stream::STREAM_BYTES;
 use crate::services::ApiConfig;
 use millrace_catalog::{CatalogLimits, limits};
+use millrace_live::SHOWN_PER_SECOND_MAX;
 use millrace_organizations::PLUGIN_SOURCE_BYTES_MAX;
 use std::time::Duration;
 
@@ -84,6 +87,15 @@ pub(crate) enum Limit {
     AllQueries,
     QueryRows,
     QueryBytes,
+    PropertyColumns,
+    OrganizationPropertyColumns,
+    AllPropertyColumns,
+    PropertyColumnBytes,
+    UserLiveStreams,
+    ProjectLiveStreams,
+    LiveStreams,
+    LiveEvents,
+    ResentEvents,
 }
 
 /// A limit in numbers; settings have their default values.
@@ -101,7 +113,9 @@ impl Bounds {
     pub(super) fn of(has_body: bool, response: &ResponseSchema) -> Self {
         let answer_bytes_max = match response {
             ResponseSchema::Empty => EMPTY_BYTES_MAX,
-            ResponseSchema::Html | ResponseSchema::Json(_) => ANSWER_BYTES_MAX,
+            ResponseSchema::Html | ResponseSchema::Csv | ResponseSchema::Json(_) => {
+                ANSWER_BYTES_MAX
+            }
             ResponseSchema::Stream(_) => STREAM_BYTES,
         };
         let timeout = match response {
@@ -190,9 +204,8 @@ impl Limit {
             Self::ExportRuns => of_organization("runs at a time (half of export_runs_max)", 1),
             Self::Plugins => of_organization("plugins_max", catalog.plugins_max),
             Self::PluginSources => of_organization("sources read at a time", 1),
-            Self::Queries | Self::AllQueries | Self::QueryRows | Self::QueryBytes => {
-                self.of_queries()
-            }
+            // The others limit queries, columns and live streams.
+            _ => self.of_clickhouse(),
         }
     }
 
@@ -212,15 +225,37 @@ impl Limit {
         }
     }
 
-    /// Limits of queries in ClickHouse.
-    fn of_queries(self) -> Count {
+    /// Limits of queries in ClickHouse, of property columns and of live streams.
+    fn of_clickhouse(self) -> Count {
+        let columns = "property columns";
+        let (queries, live_streams) = ("queries at a time", "live streams at a time");
         let (name, per, max) = match self {
-            Self::AllQueries => ("queries at a time", "process", query_slots::ALL_MAX as u64),
+            Self::AllQueries => (queries, "process", query_slots::ALL_MAX as u64),
             Self::QueryRows => ("rows of an answer", "query", ANSWER_ROWS_MAX),
             Self::QueryBytes => ("bytes of an answer", "query", QUERY_ANSWER_BYTES_MAX),
+            Self::PropertyColumns => (columns, "project", limits::PROPERTY_COLUMNS_MAX),
+            Self::OrganizationPropertyColumns => {
+                let max = limits::PROPERTY_COLUMNS_OF_ORGANIZATION_MAX;
+                (columns, "organization", max)
+            }
+            Self::AllPropertyColumns => {
+                (columns, "installation", limits::PROPERTY_COLUMNS_OF_ALL_MAX)
+            }
+            Self::PropertyColumnBytes => {
+                let name = "bytes of an event in property columns";
+                (name, "project", limits::PROPERTY_COLUMN_BYTES_MAX)
+            }
+            Self::UserLiveStreams => (live_streams, "user", live_slots::USER_MAX as u64),
+            Self::ProjectLiveStreams => (live_streams, "project", live_slots::PROJECT_MAX as u64),
+            Self::LiveStreams => (live_streams, "process", live_slots::ALL_MAX as u64),
+            Self::LiveEvents => {
+                let per = "live stream and second";
+                ("events shown", per, SHOWN_PER_SECOND_MAX)
+            }
+            Self::ResentEvents => ("events sent again", "request", RESEND_EVENTS_MAX.into()),
             _ => {
                 let max = query_slots::ORGANIZATION_MAX as u64;
-                ("queries at a time", "organization", max)
+                (queries, "organization", max)
             }
         };
         Count { name, per, max }

@@ -91,6 +91,24 @@ impl Operation {
         operation
     }
 
+    /// Creates a `GET` whose response is streamed for as long as the client reads it. It has no
+    /// `ETag`.
+    pub(crate) fn watch<H, F>(
+        path: &'static str,
+        media_types: &'static [&'static str],
+        handler: H,
+    ) -> Self
+    where
+        H: Fn(Context) -> F + Send + Sync + 'static,
+        F: Future<Output = HandlerResult> + Send + 'static,
+    {
+        let run = Arc::new(move |context, _| -> HandlerFuture { Box::pin(handler(context)) });
+        let response = ResponseSchema::Stream(media_types);
+        let mut operation = Self::new(Method::GET, path, StatusCode::OK, response, run);
+        operation.is_stream = true;
+        operation
+    }
+
     /// Creates a `PATCH` of one resource: 200 with the changed resource. `PUT` is routed beside it,
     /// and requires the fields `put_requires`.
     pub(crate) fn patch<H, F, B, A>(

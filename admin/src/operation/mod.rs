@@ -43,7 +43,8 @@
 //!   [`create`](Operation::create) (201),
 //!   [`patch`](Operation::patch) (with `PUT` beside it), [`delete`](Operation::delete) (204),
 //!   [`action`](Operation::action) (`POST`, 200), [`patch_action`](Operation::patch_action),
-//!   [`stream`](Operation::stream) (`POST` that only reads, with a streamed response).
+//!   [`stream`](Operation::stream) (`POST` that only reads, with a streamed response),
+//!   [`watch`](Operation::watch) (`GET` whose response has no end).
 //! - **Bodies** are the inputs of the crate that owns the resource, `New…` and `…Change`; a route
 //!   has a type of its own only where a body has other fields. They derive `Deserialize` and
 //!   `JsonSchema`, and are checked against that schema before the handler runs; the first
@@ -142,7 +143,7 @@ pub(crate) struct Operation {
     pub(crate) bounds: Bounds,
     /// True for an action: it does something else than read, create, change or delete.
     pub(crate) is_action: bool,
-    /// True for a read by `POST` whose response is streamed.
+    /// True for a read, also one by `POST`, whose response is streamed.
     pub(crate) is_stream: bool,
     /// True if the handler waits for other services. No lock may be held meanwhile, so the
     /// operation depends on no version.
@@ -177,7 +178,7 @@ impl Operation {
     /// Returns true if the response has an `ETag`: a single resource, read or changed.
     pub(crate) fn has_tag(&self) -> bool {
         match self.method {
-            Method::GET => !self.is_list,
+            Method::GET => !self.is_list && !self.is_stream,
             Method::PATCH | Method::PUT => !self.is_action,
             _ => false,
         }

@@ -101,7 +101,7 @@ pub(crate) fn require_feature(
 }
 
 /// Key of the header `Authorization: Bearer <key>`; the scheme in any case.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, key) = value.trim().split_once(' ')?;
     let key = key.trim();

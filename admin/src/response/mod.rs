@@ -88,6 +88,8 @@ pub(crate) enum ResponseSchema {
     Empty,
     /// An HTML page.
     Html,
+    /// A table as CSV.
+    Csv,
     /// Stream in one of these media types.
     Stream(&'static [&'static str]),
     /// JSON of a type; the function adds its schema to the document, or refers to it there.
@@ -154,6 +156,33 @@ impl Html {
 impl IntoApiResponse for Html {
     fn schema() -> ResponseSchema {
         ResponseSchema::Html
+    }
+
+    fn into_api_response(self) -> HandlerResult {
+        Ok(self.0)
+    }
+}
+
+/// Table in CSV as the return value of a handler.
+pub(crate) struct Csv(ApiResponse);
+
+impl Csv {
+    /// Creates the table of a text, whose first line has the names of the columns.
+    pub(crate) fn of(table: String) -> Self {
+        let body = Bytes::from(table);
+        Self(ApiResponse {
+            status: None,
+            content_type: "text/csv; charset=utf-8; header=present",
+            tag: Some(etag::of(&body)),
+            stream: None,
+            body,
+        })
+    }
+}
+
+impl IntoApiResponse for Csv {
+    fn schema() -> ResponseSchema {
+        ResponseSchema::Csv
     }
 
     fn into_api_response(self) -> HandlerResult {

@@ -7,17 +7,21 @@ pub(crate) mod documentation;
 mod domains;
 mod historical_migrations;
 mod invites;
+mod live;
 mod members;
 mod organizations;
 mod personal_api_keys;
 mod plugins;
 mod projects;
+mod property_columns;
 mod proxy_records;
 mod queries;
+mod rejected_events;
 mod role_memberships;
 mod role_scopes;
 mod roles;
 mod signup;
+mod stats;
 mod users;
 
 use crate::operation::Operation;
@@ -33,16 +37,20 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
         domains::operations(),
         historical_migrations::operations(),
         invites::operations(),
+        live::operations(),
         members::operations(),
         organizations::operations(),
         personal_api_keys::operations(),
         plugins::operations(),
         projects::operations(),
+        property_columns::operations(),
         proxy_records::operations(),
         queries::operations(),
+        rejected_events::operations(),
         role_memberships::operations(),
         roles::operations(),
         signup::operations(),
+        stats::operations(),
         documentation::operations(published),
     ]
     .into_iter()

@@ -1,6 +1,9 @@
 //! Fixture: the API over a catalog after its first start.
 
+use crate::fake_live::FakeLive;
 use crate::fake_queries::FakeQueries;
+use crate::fake_rejected_events::FakeRejectedEvents;
+use crate::fake_stats::FakeStats;
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{Actor, Catalog, Level, Scopes, User};
@@ -111,6 +114,9 @@ impl Fixture {
         let mut services = Services::new(catalog.clone(), SecretKey::generate().unwrap());
         services.source_parser = Some(Arc::new(SourcesInProcess));
         services.project_queries = Some(Arc::new(FakeQueries));
+        services.live = Some(Arc::new(FakeLive::default()));
+        services.rejected_events = Some(Arc::new(FakeRejectedEvents::default()));
+        services.project_stats = Some(Arc::new(FakeStats::default()));
         services.config = Self::unthrottled();
         set(&mut services);
         let api = millrace_admin::routes(services).unwrap();
@@ -256,7 +262,7 @@ impl Fixture {
         TestResponse {
             status: response.status().as_u16(),
             headers: response.headers().clone(),
-            body: serde_json::from_slice(response.body()).unwrap_or_default(),
+            body: body_of(&response),
         }
     }
 
@@ -272,6 +278,17 @@ impl Fixture {
     /// Requests an HTML page, without a key.
     pub async fn page(&self, path: &str) -> String {
         let response = warp::test::request().path(path).reply(&self.api).await;
+        String::from_utf8(response.body().to_vec()).unwrap()
+    }
+
+    /// Sends a `GET` with the owner's key; returns the body as text.
+    pub async fn text(&self, path: &str) -> String {
+        let bearer = format!("Bearer {}", self.owner_key());
+        let request = warp::test::request()
+            .path(path)
+            .header("host", "admin.example:8010")
+            .header("authorization", bearer);
+        let response = request.reply(&self.api).await;
         String::from_utf8(response.body().to_vec()).unwrap()
     }
 
@@ -301,4 +318,14 @@ impl Fixture {
         self.request(method, path, &headers, body.to_string().as_bytes())
             .await
     }
+}
+
+/// Body as JSON: CSV as a text, and `null` for all that is no JSON.
+fn body_of(response: &http::Response<bytes::Bytes>) -> Value {
+    let content_type = response.headers().get("content-type");
+    let is_csv = content_type.is_some_and(|it| it.as_bytes().starts_with(b"text/csv"));
+    if is_csv {
+        return String::from_utf8_lossy(response.body()).into();
+    }
+    serde_json::from_slice(response.body()).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
 //! Tests of the admin API over a real catalog.
 //!
 //! Rules: every test of the API runs on SQLite and on PostgreSQL, through `on_both!`; requests go
-//! through the routes without a socket, except in `bounds`, `server`, `slow_requests`, `queries`,
-//! `proxy_check_worker` and `conformance`; one catalog per test.
+//! through the routes without a socket, except in `bounds`, `server`, `slow_requests`, `live`,
+//! `queries`, `proxy_check_worker` and `conformance`; one catalog per test.
 
 // Futures of whole tests are nested deeply.
 #![recursion_limit = "256"]
@@ -39,13 +39,17 @@ mod dns;
 mod dns_bounds;
 mod document;
 mod domains;
+mod fake_live;
 mod fake_queries;
+mod fake_rejected_events;
+mod fake_stats;
 mod features;
 mod fixture;
 mod historical_migrations;
 mod idempotency;
 mod invite_mail;
 mod invites;
+mod live;
 mod logs;
 mod mail;
 mod members;
@@ -56,11 +60,13 @@ mod personal_api_keys;
 mod plugin_catalogue;
 mod plugins;
 mod projects;
+mod property_columns;
 mod proxy_check;
 mod proxy_check_worker;
 mod proxy_records;
 mod queries;
 mod refusals;
+mod rejected_events;
 mod request_ids;
 mod roles;
 mod server;
@@ -68,6 +74,7 @@ mod servers;
 mod signup;
 mod signup_page;
 mod slow_requests;
+mod stats;
 mod test_server;
 mod throttle;
 mod verified_addresses;

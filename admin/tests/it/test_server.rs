@@ -1,7 +1,10 @@
 //! Server on a real socket over a fixture, for clients outside of this process.
 
 use crate::Fixture;
+use crate::fake_live::FakeLive;
 use crate::fake_queries::FakeQueries;
+use crate::fake_rejected_events::FakeRejectedEvents;
+use crate::fake_stats::FakeStats;
 use millrace_admin::{ApiConfig, Services};
 use millrace_exports::SecretKey;
 use millrace_organizations::testing::SourcesInProcess;
@@ -47,6 +50,9 @@ impl TestServer {
         let mut services = Services::new(fixture.catalog.clone(), SecretKey::generate().unwrap());
         services.source_parser = Some(Arc::new(SourcesInProcess));
         services.project_queries = Some(Arc::new(FakeQueries));
+        services.live = Some(Arc::new(FakeLive::default()));
+        services.rejected_events = Some(Arc::new(FakeRejectedEvents::default()));
+        services.project_stats = Some(Arc::new(FakeStats::default()));
         services.config = ApiConfig {
             wrong_keys_per_minute_max: 0,
             ..Fixture::unthrottled()

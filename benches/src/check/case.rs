@@ -1,19 +1,27 @@
-//! The cases that are counted: parsing, encoding, whole requests, and hostile requests.
+//! The cases that are counted: parsing, encoding, whole requests, blocks for ClickHouse, the live
+//! stream that nobody watches, and hostile requests.
 
 use crate::hostile::{
     Compression, EncodedRequest, HostileRequest, PER_DECODED_BYTE_MAX, PER_KB_SENT_MAX,
     PER_SLOW_BYTE_MAX, Scenario, Server,
 };
 use crate::hot_path::{Parsing, Requests, event, memory_dir};
-use crate::requests::{WORKLOADS, Workload};
+use crate::native::{shipped_rows, write_block};
+use crate::requests::{SHIPPED, WORKLOADS, Workload};
 use anyhow::{Context, Result};
 use millrace_encoding::Encoding;
+use millrace_live::LiveTap;
 use std::hint::black_box;
 
 const ROWS: u32 = 250;
 
 /// Rounds before the counted ones: buffers have grown, and the log has measured its disk.
 const WARM_UP: u32 = 40;
+
+/// Requests of a round that ask whether anybody watches.
+const UNWATCHED_REQUESTS: u32 = 1_000;
+/// Most instructions of such a request, with those of the loop.
+const PER_UNWATCHED_MAX: u64 = 8;
 
 /// Bytes in a kB.
 const BYTES_PER_KB: u64 = 1_000;
@@ -40,6 +48,8 @@ enum Work {
     Parse { events: u32 },
     Encode,
     Request { events: u32 },
+    Block,
+    Unwatched,
     Hostile(HostileRequest),
 }
 
@@ -56,7 +66,7 @@ pub struct CostBasis {
     pub instructions_max: Option<u64>,
 }
 
-const USUAL: [(&str, u32, Work); 7] = [
+const USUAL: [(&str, u32, Work); 9] = [
     ("parse/998B_x250", 20, Work::Parse { events: 250 }),
     ("parse/136B_x1000", 20, Work::Parse { events: 1_000 }),
     ("parse/998B_x1", 500, Work::Parse { events: 1 }),
@@ -64,6 +74,8 @@ const USUAL: [(&str, u32, Work); 7] = [
     ("request/998B_x250", 40, Work::Request { events: 250 }),
     ("request/998B_x10", 200, Work::Request { events: 10 }),
     ("request/998B_x1", 2_000, Work::Request { events: 1 }),
+    ("block/998B_x10000", 5, Work::Block),
+    ("live/unwatched", 1_000, Work::Unwatched),
 ];
 
 impl Case {
@@ -105,6 +117,12 @@ impl Case {
         Ok(match self.work {
             Work::Parse { events } | Work::Request { events } => per_event(events),
             Work::Encode => per_event(ROWS),
+            Work::Block => per_event(SHIPPED.events as u32),
+            Work::Unwatched => CostBasis {
+                unit: "a request",
+                instructions_max: Some(PER_UNWATCHED_MAX),
+                ..per_event(UNWATCHED_REQUESTS)
+            },
             Work::Hostile(hostile) => basis_of(hostile, &hostile.encode()?),
         })
     }
@@ -115,6 +133,7 @@ impl Case {
     /// The counted work fails.
     pub fn run(&self, rounds: u32) -> Result<()> {
         let warm_up = match self.work {
+            Work::Block => 1,
             Work::Hostile(_) => HOSTILE_WARM_UP,
             _ => WARM_UP,
         };
@@ -138,6 +157,17 @@ impl Case {
             Work::Request { .. } => {
                 let mut requests = Requests::of(self.workload()?, &memory_dir())?;
                 Box::new(move || requests.once())
+            }
+            Work::Block => {
+                let rows = shipped_rows(SHIPPED)?;
+                Box::new(move || write_block(&rows).map(|_| ()))
+            }
+            Work::Unwatched => {
+                let tap = LiveTap::default();
+                Box::new(move || {
+                    ask_unwatched(&tap);
+                    Ok(())
+                })
             }
             Work::Hostile(hostile) => {
                 let mut server = Server::of(&hostile)?;
@@ -173,6 +203,12 @@ fn basis_of(hostile: HostileRequest, encoded: &EncodedRequest) -> CostBasis {
             parts_per_unit: BYTES_PER_KB,
             instructions_max: Some(PER_KB_SENT_MAX),
         },
+    }
+}
+
+fn ask_unwatched(tap: &LiveTap) {
+    for _ in 0..UNWATCHED_REQUESTS {
+        black_box(black_box(tap).is_watched());
     }
 }
 

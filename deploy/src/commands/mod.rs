@@ -1,8 +1,10 @@
 //! Operator's commands. They need no API key: access to the data folder or the database is enough.
+//! Only `tail` asks the API, with a key.
 
 pub mod backup;
 pub mod catalog;
 pub mod clickhouse_users;
+pub mod columns;
 pub mod credentials;
 pub mod historical_migrations;
 pub mod import;
@@ -19,6 +21,7 @@ pub mod query;
 pub mod rejected_events;
 pub mod secrets;
 mod table;
+pub mod tail;
 
 pub use millrace_import::count::counted;
 pub use next_step::{Invocation, quoted};

@@ -54,6 +54,8 @@ impl Config {
             log_bytes_max,
             workers,
             trusted_proxies: networks("trusted_proxies", &settings.ingest.trusted_proxies)?,
+            node_addr: settings.ingest.node_addr,
+            node_url: node_url(&settings.ingest)?,
             drain_seconds: settings.ingest.drain_seconds,
             grace_seconds: settings.ingest.grace_seconds,
             mail,
@@ -104,6 +106,21 @@ fn workers(setting: Option<usize>) -> anyhow::Result<usize> {
         Some(workers) => Ok(workers),
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
     }
+}
+
+/// URL by which other processes reach the node.
+fn node_url(settings: &IngestSettings) -> anyhow::Result<Option<String>> {
+    let url = web_address("node_url", settings.node_url.clone())?;
+    let address = match (settings.node_addr, url) {
+        (Some(_), Some(url)) => return Ok(Some(url)),
+        (None, Some(_)) => bail!("node_url is set; give also node_addr, where the node listens"),
+        (None, None) => return Ok(None),
+        (Some(address), None) => address,
+    };
+    if address.ip().is_unspecified() {
+        bail!("node_addr is {address}; give node_url, too, by which other machines reach it");
+    }
+    Ok(None)
 }
 
 fn database_url(settings: &Settings, data_dir: &Path) -> anyhow::Result<String> {

@@ -73,6 +73,10 @@ pub struct Config {
     pub workers: usize,
     /// Peers whose `X-Forwarded-For`, `-Host` and `-Proto` are believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Address at which the API of other processes reads the live stream.
+    pub node_addr: Option<SocketAddr>,
+    /// URL by which they reach it, if it is not that address.
+    pub node_url: Option<String>,
     /// Seconds that a shutdown goes on accepting connections.
     pub drain_seconds: u64,
     /// Grace period of a shutdown after that, in seconds.

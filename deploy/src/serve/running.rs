@@ -4,6 +4,7 @@ use crate::background_parts::{self, BackgroundParts};
 use crate::config::Config;
 use crate::engine;
 use crate::ingest::Ingest;
+use crate::live_endpoint::AdvertisedEndpoint;
 use crate::signals::StopSignal;
 use anyhow::{Context, anyhow};
 use millrace_embedded::Supervisor;
@@ -17,6 +18,8 @@ pub struct RunningServer {
     pub engine: Option<Supervisor>,
     /// Kept until the process ends.
     pub health: HealthServer,
+    /// Kept until the process ends.
+    pub live_endpoint: Option<AdvertisedEndpoint>,
 }
 
 impl RunningServer {
@@ -49,6 +52,7 @@ impl RunningServer {
             mut background_parts,
             engine,
             health: _health,
+            live_endpoint: _live_endpoint,
         } = self;
         let status = engine.as_ref().map(Supervisor::status);
         let engine_failed = async {

@@ -8,11 +8,12 @@
 
 use super::Parts;
 use super::running::RunningServer;
-use crate::admin::Admin;
+use crate::admin::{Admin, IngestEnds};
 use crate::background_parts::BackgroundParts;
 use crate::config::{Config, Engine};
 use crate::credentials::{Banner, Credentials};
 use crate::ingest::{AcceptingIngest, Ingest};
+use crate::live_endpoint::AdvertisedEndpoint;
 use crate::signals::StopSignal;
 use crate::{
     bootstrap, catalog_identity, clickhouse_sync, clickhouse_watch, connect, engine, output,
@@ -24,6 +25,7 @@ use millrace_catalog::Catalog;
 use millrace_embedded::Supervisor;
 use millrace_ingest::keys::Keys;
 use millrace_ingest::{HealthServer, Readiness};
+use millrace_live::{LiveFeed, LiveHub, LiveTap};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -90,8 +92,13 @@ struct Startup<'a> {
     readiness: Readiness,
     health: HealthServer,
     keys: Keys,
+    /// Feed of the live stream, if ingestion runs here.
+    live_feed: Option<LiveFeed>,
+    /// Ends of the live stream, until ingestion has them.
+    live_ends: Option<(LiveTap, LiveHub)>,
     admin: Option<Admin>,
     ingest: Option<Ingest>,
+    live_endpoint: Option<AdvertisedEndpoint>,
     engine: Option<Supervisor>,
 }
 
@@ -108,6 +115,7 @@ impl<'a> Startup<'a> {
             .with_context(|| preflight::cannot_listen(config.health_addr, "--health-addr"))?;
         opened.credentials.health_url = format!("http://{}", health.addr());
         let keys = Keys::new(opened.catalog.clone());
+        let (tap, feed, hub) = millrace_live::live();
         Ok(Self {
             config,
             parts,
@@ -115,8 +123,11 @@ impl<'a> Startup<'a> {
             readiness,
             health,
             keys,
+            live_feed: parts.ingest.then_some(feed),
+            live_ends: Some((tap, hub)),
             admin: None,
             ingest: None,
+            live_endpoint: None,
             engine: None,
         })
     }
@@ -127,8 +138,11 @@ impl<'a> Startup<'a> {
             return Ok(());
         }
         let config = self.config;
-        let keys_here = self.parts.ingest.then(|| self.keys.clone());
-        let admin = Admin::start(config, keys_here)
+        let ends = self.live_feed.clone().map(|live| IngestEnds {
+            keys: self.keys.clone(),
+            live,
+        });
+        let admin = Admin::start(config, ends)
             .with_context(|| preflight::cannot_listen(config.admin_addr, "--admin-addr"))?;
         self.opened.credentials.admin_url = format!("http://{}", admin.addr());
         // Not required beside ingestion: events come in without the API.
@@ -142,16 +156,21 @@ impl<'a> Startup<'a> {
     /// Starts ingestion and the engine that it ships to, if they run here; false if a stop was
     /// requested before.
     async fn start_ingestion(&mut self, stop: &StopSignal) -> anyhow::Result<bool> {
-        if !self.parts.ingest {
+        let live = self.live_ends.take().filter(|_| self.parts.ingest);
+        let Some(live) = live else {
             return Ok(true);
-        }
+        };
         let config = self.config;
         let (keys, catalog) = (self.keys.clone(), &self.opened.catalog);
         let accepting =
-            AcceptingIngest::start(config, keys, catalog, &self.readiness, stop).await?;
+            AcceptingIngest::start(config, keys, catalog, &self.readiness, live, stop).await?;
         let Some(accepting) = accepting else {
             return Ok(false);
         };
+        // Without an endpoint and without the API nobody can watch.
+        if let Some(feed) = self.live_feed.take() {
+            self.live_endpoint = AdvertisedEndpoint::start(config, catalog.clone(), feed).await;
+        }
         // Requests are served from here on.
         let credentials = &mut self.opened.credentials;
         let own_url = || format!("http://{}", accepting.addr());
@@ -195,6 +214,7 @@ impl<'a> Startup<'a> {
             },
             engine: self.engine,
             health: self.health,
+            live_endpoint: self.live_endpoint,
         };
         let (credentials, path) = (&opened.credentials, &opened.credentials_path);
         let stored = credentials.store(path);

@@ -9,7 +9,7 @@ use std::process::Output;
 use tempfile::TempDir;
 
 /// All commands but servers, with their arguments; `FOLDER` is the folder that they read.
-pub const COMMANDS: [&str; 37] = [
+pub const COMMANDS: [&str; 41] = [
     "migrate",
     "query SELECT",
     "config",
@@ -17,6 +17,10 @@ pub const COMMANDS: [&str; 37] = [
     "credentials",
     "clickhouse-users list",
     "clickhouse-users rotate reader",
+    "columns list",
+    "columns add plan --all-projects",
+    "columns remove property_1",
+    "columns suggest",
     "keys create --project Shop",
     "keys create --user owner@localhost",
     "keys create --project-id 1 --rotate",

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Table that is created last; operator's commands read it, too.
-pub const LAST_TABLE: &str = "rejected_events_resent";
+pub const LAST_TABLE: &str = "project_stats";
 
 /// Command for the binary under test.
 pub fn millrace() -> Command {

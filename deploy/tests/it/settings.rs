@@ -211,6 +211,8 @@ fn invalid_values_are_rejected_with_advice() {
         (vec!["--clickhouse-password", ""], "omit it"),
         (vec!["--public-url", "events.example.com"], "https://"),
         (vec!["--admin-public-url", "api.example.com"], "https://"),
+        (vec!["--node-addr", "0.0.0.0:8002"], "give node_url"),
+        (vec!["--node-url", "http://n1:8002"], "give also node_addr"),
         (
             vec!["--clickhouse-password", "nineteen characters"],
             "shorter than 20",

@@ -1,7 +1,7 @@
 //! Texts of customers that are SQL: names in the API, ids and properties of events, keys. Each is
 //! kept unchanged, and nothing else changes.
 
-use crate::server::{Server, ask};
+use crate::server::{Server, ask, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tempfile::TempDir;
@@ -120,4 +120,33 @@ fn events_and_keys_that_are_sql_are_events_and_keys() {
         properties["text"].as_str().unwrap().to_owned()
     });
     assert_eq!(of_persons.collect::<BTreeSet<_>>(), texts());
+}
+
+#[test]
+fn properties_whose_names_are_sql_are_columns() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    server.wait_for_tables();
+    let path = "/api/projects/1/property_columns/";
+    let column = |text: &&str| json!({ "path": [text], "type": "String" });
+    let columns: Vec<Value> = TEXTS.iter().map(column).collect();
+    let (status, answer) = ask(&server, "PATCH", path, &json!({ "columns": columns }));
+    assert_eq!(status, 200, "{answer}");
+    let properties: serde_json::Map<String, Value> = TEXTS
+        .iter()
+        .map(|text| ((*text).to_owned(), json!(text)))
+        .collect();
+    let event = json!([{ "event": "e", "distinct_id": "d", "properties": properties }]);
+    server.capture(&event);
+    eventually("the columns", || {
+        let (_, answer) = ask(&server, "GET", path, &Value::Null);
+        (answer["pending"] == json!([])).then_some(())
+    });
+    server.wait_for("SELECT count() FROM millrace.events", "1");
+    for (column, text) in answer["columns"].as_array().unwrap().iter().zip(TEXTS) {
+        assert_eq!(column["path"], json!([text]));
+        let name = column["name"].as_str().unwrap();
+        let found = rows(&server, &format!("SELECT {name} FROM millrace.events"));
+        assert_eq!(found[0][name], text);
+    }
 }

@@ -57,6 +57,7 @@ fn background_threads_have_a_lower_priority_than_requests() {
         ("commit-live", 0),
         ("commit-historic", 0),
         ("health", 0),
+        ("live", 5),
         ("admin", 5),
         ("clickhouse-supe", 0),
         ("millrace", 0),

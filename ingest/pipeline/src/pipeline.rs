@@ -151,6 +151,13 @@ impl Pipeline {
             || self.0.input(lane).queue.handed_bytes() < commit::BUSY_BYTES
     }
 
+    /// Position of a lane's log below which everything is in ClickHouse or dead-lettered, as it
+    /// moves on.
+    #[must_use]
+    pub fn shipped(&self, lane: Lane) -> watch::Receiver<Position> {
+        self.0.input(lane).shipped.clone()
+    }
+
     /// Bytes of both lanes' logs on disk.
     #[must_use]
     pub fn log_bytes_used(&self) -> u64 {

@@ -20,6 +20,7 @@ use crate::response::HttpResponse;
 use crate::watermark::EpochGuard;
 use http::HeaderValue;
 use hyper::body::Incoming;
+use millrace_live::Observation;
 use millrace_parse::{ApiError, ParseContext, Parsed, Protocol};
 use millrace_pipeline::panic_point::{PanicPoint, pass};
 use millrace_pipeline::{ImportReservation, Pending, Refusal, Slot};
@@ -36,11 +37,7 @@ pub async fn capture(
         return Err(unclear_flag(name));
     }
     let protocol = protocol(request)?;
-    let lane = if query.historical_migration {
-        Lane::Historical
-    } else {
-        Lane::Live
-    };
+    let lane = query.lane();
     let key = match protocol {
         // An event in parts has its key in the head, or in itself.
         Protocol::V0 if request.route == Route::Ai => bearer(request.head.authorization),
@@ -76,7 +73,11 @@ pub async fn capture(
         true => None,
         false => Some(request.core.admission.reserve_slot(lane, json.len())?),
     };
-    let ParsedRequest { parsed, unnoted } = parse(request, json, &context, offload).await?;
+    let ParsedRequest {
+        parsed,
+        unnoted,
+        observation,
+    } = parse(request, json, &context, offload).await?;
     let epoch = epoch.unwrap_or_else(|| request.epoch_guard());
     share.mark_project_known();
     let response = match counted_response(request, &parsed, &mut share, query.beacon) {
@@ -89,9 +90,13 @@ pub async fn capture(
     if stores(&parsed)
         && let Some(slot) = slot
     {
-        store(request, epoch, slot, parsed, unnoted, response.plain()).await?;
+        let plain = response.plain();
+        store(request, epoch, slot, parsed, unnoted, observation, plain).await?;
     } else {
         recycle(request.core, parsed.batch);
+        if let Some(observation) = observation {
+            observation.refused();
+        }
     }
     drop((share, permit));
     Ok(response.into_http())
@@ -154,6 +159,7 @@ async fn store(
     slot: Slot,
     parsed: Parsed,
     unnoted: Option<FirstEventNote>,
+    observation: Option<Box<Observation>>,
     plain: bool,
 ) -> Result<(), ApiError> {
     let core = request.core;
@@ -197,6 +203,7 @@ async fn store(
         reservation,
         months,
         fingerprint,
+        observation,
     };
     let stored = commit(Rc::clone(core), slot, admitted, unnoted);
     let committed = async move {
@@ -223,6 +230,8 @@ struct AdmittedBatch {
     /// Charge for older months, refunded if the batch is not stored.
     months: MonthCharge,
     fingerprint: Option<u128>,
+    /// Copy of the rows for those who watch, if there are any.
+    observation: Option<Box<Observation>>,
 }
 
 /// Commits a batch; runs to its end even when the client goes away meanwhile.
@@ -238,14 +247,25 @@ async fn commit(
         reservation,
         months,
         fingerprint,
+        observation,
     } = admitted;
+    let lane = batch.lane;
     let reuse = |spent| core.parser.borrow_mut().recycle(spent);
     let committed = slot.commit(batch, reservation, reuse).await?;
     months.keep();
     // Now, as it is stored from here on, whatever response its client gets.
     match committed.pending {
-        None => core.process.request_dedup.insert(fingerprint),
-        Some(pending) if fingerprint.is_some() => insert_when_stored(&core, pending, fingerprint),
+        None => {
+            core.process.request_dedup.insert(fingerprint);
+            match (observation, committed.position) {
+                (Some(observation), Some(position)) => observation.logged(lane, position),
+                (Some(observation), None) => observation.missed(),
+                (None, _) => {}
+            }
+        }
+        Some(pending) if fingerprint.is_some() || observation.is_some() => {
+            note_when_stored(&core, pending, fingerprint, lane, observation);
+        }
         Some(_) => {}
     }
     if let Some(FirstEventNote { key, project_id }) = unnoted {
@@ -258,17 +278,27 @@ async fn commit(
     }
 }
 
-/// Remembers a request that was acknowledged before it was stored, once it is stored: sent again
-/// before, or if it never is, it has to be stored.
-fn insert_when_stored(core: &Rc<Core>, pending: Pending, fingerprint: Option<u128>) {
+/// Remembers and shows a request that was acknowledged before it was stored, once it is stored:
+/// sent again before, or if it never is, it has to be stored.
+fn note_when_stored(
+    core: &Rc<Core>,
+    pending: Pending,
+    fingerprint: Option<u128>,
+    lane: Lane,
+    observation: Option<Box<Observation>>,
+) {
     let request_dedup = core.process.request_dedup.clone();
-    let inserted = async move {
-        if pending.is_stored().await {
-            request_dedup.insert(fingerprint);
+    let noted = async move {
+        let Some(position) = pending.position().await else {
+            return;
+        };
+        request_dedup.insert(fingerprint);
+        if let Some(observation) = observation {
+            observation.logged(lane, position);
         }
     };
     // Nothing awaits this task, so the core drives it to its end.
-    drop(core.detached.run_to_completion(inserted));
+    drop(core.detached.run_to_completion(noted));
 }
 
 /// Gives back the buffers of a batch that is not stored.

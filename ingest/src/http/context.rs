@@ -28,6 +28,8 @@ pub struct RequestContext<'a> {
     pub received_at: Micros,
     pub request_id: Uuid,
     pub timed: bool,
+    /// True if anybody watches the live stream of any project.
+    pub is_watched: bool,
     /// Guard that holds the watermark back, as long as there may be rows of this request.
     pub epoch_guard: Cell<Option<EpochGuard>>,
     /// True once the body was read to its end; hyper cannot tell when it was chunked.

@@ -7,6 +7,7 @@
 //! | `decode` | decodes it to JSON, within limits |
 //! | `parse` | parses that to rows |
 //! | `capture`, `report` | stores rows, and builds the response |
+//! | `live` | shows rows to those who watch |
 //! | `scripts` | posthog-js for pages |
 //! | `compat`, `cors` | all other responses |
 
@@ -16,6 +17,7 @@ mod compat;
 mod context;
 mod cors;
 mod decode;
+mod live;
 mod parse;
 mod payload;
 mod report;
@@ -60,6 +62,7 @@ pub async fn handle(
         received_at,
         request_id: core.request_id(received_at),
         timed: core.metrics.times(received_at.0 / 1_000_000),
+        is_watched: core.process.deps.live.is_watched(),
         epoch_guard: Cell::new(Some(epoch_guard)),
         body_ended: Cell::new(body.is_end_stream()),
     };

@@ -2,6 +2,7 @@
 
 use super::body::is_blank;
 use super::context::RequestContext;
+use super::live::{WatchedKey, observe};
 use super::report::stores;
 use crate::admission::rejection::Rejection;
 use crate::core::Core;
@@ -9,6 +10,7 @@ use crate::keys::Keys;
 use crate::metrics::Stage;
 use crate::offload::{OffloadFailed, OffloadSlot};
 use millrace_encoding::{BodyBuf, BodyDecoder};
+use millrace_live::Observation;
 use millrace_parse::{
     ApiError, Footprint, KeyLookup, ParseContext, ParseError, Parsed, Parser, Protocol,
 };
@@ -23,6 +25,8 @@ pub struct ParsedRequest {
     pub parsed: Parsed,
     /// Project of the request, if the catalog has not noted yet that it has events.
     pub unnoted: Option<FirstEventNote>,
+    /// Copy of the rows, if anybody watches the project.
+    pub observation: Option<Box<Observation>>,
 }
 
 /// Project that has events, and the key by which it is known.
@@ -45,12 +49,15 @@ pub async fn parse(
     }
     let keys = &request.core.process.deps.keys;
     let mut lookups = KeyLookups::default();
-    let mut unnoted = None;
+    let (mut unnoted, mut watched_key) = (None, None);
     loop {
         let mut find = |key: &str| {
             let lookup = lookups.find(keys, key);
             request.conn.note_project(key, lookup);
             unnoted = first_events(key, lookup);
+            if request.is_watched {
+                watched_key = WatchedKey::of(key, lookup);
+            }
             lookup
         };
         let started = request.now();
@@ -62,7 +69,11 @@ pub async fn parse(
         request.took(Stage::Parse, started);
         if let Some(parsed) = lookups.after(request.core, result).await? {
             json.recycle(&request.core.buffers);
-            return Ok(ParsedRequest { parsed, unnoted });
+            return Ok(ParsedRequest {
+                observation: watched_key.and_then(|key| observe(request, &parsed, key)),
+                parsed,
+                unnoted,
+            });
         }
     }
 }
@@ -107,10 +118,15 @@ async fn parse_offloaded(
                 true => restamp(request, parsed, offload).await?,
                 false => parsed,
             };
-            let unnoted = work
-                .asked
-                .and_then(|(key, lookup)| first_events(&key, lookup));
-            return Ok(ParsedRequest { parsed, unnoted });
+            let asked = work.asked.as_ref();
+            let unnoted = asked.and_then(|(key, lookup)| first_events(key, *lookup));
+            let watched = asked.filter(|_| request.is_watched);
+            let watched_key = watched.and_then(|(key, lookup)| WatchedKey::of(key, *lookup));
+            return Ok(ParsedRequest {
+                observation: watched_key.and_then(|key| observe(request, &parsed, key)),
+                parsed,
+                unnoted,
+            });
         }
         // The body is parsed again, with a key that was found.
         offload.mark_project_known();

@@ -1,6 +1,7 @@
 //! Query parameters of capture paths; unknown ones are ignored.
 
 use millrace_encoding::unescaped;
+use millrace_rows::Lane;
 use percent_encoding::percent_decode;
 use std::borrow::Cow;
 
@@ -44,6 +45,14 @@ impl<'a> Query<'a> {
             }
         }
         query
+    }
+
+    /// Lane of the request, as far as its query tells.
+    pub const fn lane(&self) -> Lane {
+        match self.historical_migration {
+            true => Lane::Historical,
+            false => Lane::Live,
+        }
     }
 
     /// Reads a flag's value; a flag without a value is set.

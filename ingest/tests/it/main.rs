@@ -27,6 +27,7 @@ mod idle_connections;
 mod imports;
 mod keys;
 mod limits;
+mod live;
 mod months;
 mod overload;
 mod panics;

@@ -9,6 +9,7 @@ use millrace_ingest::watermark::{self, NodeWatermarks, RequestEpochs};
 use millrace_ingest::{
     Deps, ImportQuota, Readiness, RunningImportQuota, Server, ServerConfig, StartError,
 };
+use millrace_live::{HubOptions, LiveFeed, ShippedPositions, live};
 use millrace_log::LogHandle;
 use millrace_organizations::testing::set_features;
 use millrace_organizations::{
@@ -16,7 +17,7 @@ use millrace_organizations::{
     Projects, bootstrap,
 };
 use millrace_pipeline::{Ack, LaneOutput, Pipeline, PipelineOptions, Running};
-use millrace_rows::{Clock, Micros, TestClock};
+use millrace_rows::{Clock, Lane, Micros, TestClock};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub struct TestEnv {
     pub readiness: Readiness,
     pub pipeline: Pipeline,
     pub request_epochs: RequestEpochs,
+    pub live: LiveFeed,
     catalog: Catalog,
     /// Project of [`KEY`].
     pub project_id: ProjectId,
@@ -71,6 +73,7 @@ struct Parts {
     readiness: Readiness,
     pipeline: Pipeline,
     request_epochs: RequestEpochs,
+    live: LiveFeed,
     catalog: Catalog,
     made: Bootstrap,
     watermarks: watch::Receiver<NodeWatermarks>,
@@ -147,6 +150,7 @@ impl TestEnv {
             readiness: parts.readiness,
             pipeline: parts.pipeline,
             request_epochs: parts.request_epochs,
+            live: parts.live,
             catalog: parts.catalog,
             project_id: parts.made.project_id,
             organization_id: parts.made.organization_id,
@@ -347,6 +351,17 @@ async fn started(
     let (catalog, made) = catalog(database, Arc::clone(&clock)).await;
     let (import_quota, running_import_quota) =
         ImportQuota::start(catalog.clone(), "node".to_owned(), Arc::clone(&clock));
+    let (tap, feed, hub) = live();
+    let hub_options = HubOptions {
+        node: "node".to_owned(),
+        shipped: ShippedPositions {
+            live: pipeline.shipped(Lane::Live),
+            historical: pipeline.shipped(Lane::Historical),
+        },
+        clock: Arc::clone(&clock),
+        on_thread: || {},
+    };
+    hub.start(hub_options).unwrap();
     let deps = Deps {
         keys: Keys::new(catalog.clone()),
         import_quota,
@@ -354,6 +369,7 @@ async fn started(
         clock: Arc::clone(&clock),
         readiness: readiness.clone(),
         request_epochs: request_epochs.clone(),
+        live: tap,
     };
     let server = Server::start(options.server, deps)?;
     let (published, watermarks) = watch::channel(NodeWatermarks::default());
@@ -370,6 +386,7 @@ async fn started(
         readiness,
         pipeline,
         request_epochs,
+        live: feed,
         catalog,
         made,
         watermarks,

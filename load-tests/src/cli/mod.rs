@@ -1,5 +1,8 @@
 //! The command line: commands and their options.
 
+mod events;
+mod load;
+mod output;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -10,11 +13,14 @@ use crate::proxy_command::ProxyArgs;
 use crate::suite_command::SuiteArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use events::EventArgs;
 use humantime::Duration;
+use load::LoadArgs;
+use millrace_load::Plan;
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::credentials::Credentials;
-use millrace_load::event_shape::EventShape;
-use millrace_load::{Compression, Mode, Plan};
+use millrace_load::own_body::OwnBody;
+pub use output::{FileArgs, OutputArgs};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use target::TargetArgs;
@@ -42,8 +48,12 @@ Examples:
     millrace-load --url http://127.0.0.1:9000 --key any --json b.json
     millrace-load compare a.json b.json --html both.html
 
-Exit codes: 0 success; 1 negative result (verify, max-rate, crash, attack); 2 error.
-Requests that fail during a run are part of its report, not of the exit code.";
+  A gate for CI, and a ramp of two minutes:
+    millrace-load --url http://h:8000 --key k --rate 5000 --fail-if 'p99>20ms,failed>0'
+    millrace-load --url http://h:8000 --key k --stage 2m:1000..50000 --csv ramp.csv
+
+Exit codes: 0 success; 1 negative result (--fail-if, verify, max-rate, crash, attack); 2 error.
+Without --fail-if, requests that fail during a run are part of its report alone.";
 
 /// Load generator and verifier for analytics capture endpoints.
 ///
@@ -85,6 +95,11 @@ pub enum Command {
     MaxRate(MaxRateArgs),
     /// Show two result files of --json side by side.
     Compare(CompareArgs),
+    /// Add result files of --json of generators that ran at the same time.
+    ///
+    /// Counts, rates and histograms are added, so the percentiles are those of all requests. Start
+    /// the generators with the same --start-at.
+    Join(JoinArgs),
     /// Serve as a baseline: read every body, do next to nothing, answer 200.
     ///
     /// One thread. Run it beside the server under test: ratios survive a noisy machine.
@@ -127,87 +142,6 @@ pub struct RunArgs {
     /// Outputs of the run.
     #[command(flatten)]
     pub output: OutputArgs,
-}
-
-/// Rate and length of a load.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Load")]
-pub struct LoadArgs {
-    /// Open loop: events due per second, whatever the server does. Without it: closed loop.
-    #[arg(long, value_name = "EVENTS/S")]
-    pub rate: Option<f64>,
-    /// Connections, opened before the run and kept.
-    #[arg(short, long, value_name = "N", default_value_t = 16)]
-    pub connections: u16,
-    /// Length of the measured window, such as 500ms, 30s or 2m.
-    #[arg(short, long, value_name = "TIME", default_value = "10s")]
-    pub duration: Duration,
-    /// Length of the warm-up before the window, which is not measured.
-    #[arg(long, value_name = "TIME", default_value = "2s")]
-    pub warm_up: Duration,
-    /// Send exactly this many requests instead, all measured.
-    #[arg(long, value_name = "N", conflicts_with_all = ["duration", "warm_up"])]
-    pub requests: Option<u64>,
-    /// Longest wait for a response; after it the request has failed.
-    #[arg(long, value_name = "TIME", default_value = "30s")]
-    pub timeout: Duration,
-    /// Threads that share the connections.
-    #[arg(short, long, value_name = "N", default_value_t = 1)]
-    pub threads: usize,
-    /// CPUs to pin the threads to, in turn.
-    #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
-    pub pin: Vec<usize>,
-}
-
-/// Size and shape of the events.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Events")]
-pub struct EventArgs {
-    /// Events in a request.
-    #[arg(short, long, value_name = "N", default_value_t = 250)]
-    pub batch_events: u32,
-    /// Bytes of one event, or `default` (998, 25 properties) or `small` (136, one property).
-    #[arg(short, long, value_name = "BYTES", default_value = "default", value_parser = event_bytes)]
-    pub event_bytes: usize,
-    /// Similarity of the events, which decides the cost of compression.
-    #[arg(long, value_name = "SHAPE", value_enum, default_value_t = EventShape::Visits)]
-    pub event_shape: EventShape,
-    /// Encoding of the bodies.
-    #[arg(long, value_name = "CODING", value_enum, default_value_t = Compression::None)]
-    pub compression: Compression,
-    /// Compression level; the lowest costs the generator least.
-    #[arg(long, value_name = "LEVEL", default_value_t = 1)]
-    pub compression_level: i32,
-    /// Share of the requests that are historical migrations of the past year, 0 to 1.
-    #[arg(long, value_name = "PART", default_value_t = 0.0)]
-    pub historical_share: f64,
-    /// Share of the requests with one event to be rejected, 0 to 1.
-    #[arg(long, value_name = "PART", default_value_t = 0.0)]
-    pub rejected_share: f64,
-    /// First eight hexadecimal digits of all uuids; random by default.
-    #[arg(long, value_name = "HEX", value_parser = run_id)]
-    pub run_id: Option<u32>,
-}
-
-/// Outputs of a run.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Results")]
-pub struct OutputArgs {
-    /// Write the results to this file as JSON, for `compare` and other programs.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write a page with plots of the results over time: one file that loads nothing.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Append acknowledged batches to this file, for `verify`.
-    #[arg(long, value_name = "FILE")]
-    pub ledger: Option<PathBuf>,
-    /// Process id of the server: report its CPU time and memory, too.
-    #[arg(long, value_name = "PID")]
-    pub server_pid: Option<u32>,
-    /// Do not show the progress line.
-    #[arg(short, long)]
-    pub quiet: bool,
 }
 
 /// Options of `verify`.
@@ -269,6 +203,17 @@ pub struct CompareArgs {
     pub html: Option<PathBuf>,
 }
 
+/// Options of `join`.
+#[derive(Debug, Args)]
+pub struct JoinArgs {
+    /// Result files of `run --json`.
+    #[arg(required = true, value_name = "FILE")]
+    pub runs: Vec<PathBuf>,
+    /// Files of the joined results.
+    #[command(flatten)]
+    pub files: FileArgs,
+}
+
 /// Options of `drain-server`.
 #[derive(Debug, Args)]
 pub struct DrainServerArgs {
@@ -292,31 +237,13 @@ pub struct DrainServerArgs {
 impl RunArgs {
     /// Plan that the options describe.
     pub fn plan(&self) -> Result<Plan> {
-        let mut plan = self.target.plan()?;
-        plan.mode = match self.load.rate {
-            Some(events_per_second) => Mode::Open { events_per_second },
-            None => Mode::Closed,
-        };
-        plan.connections = self.load.connections;
-        plan.threads = self.load.threads;
-        plan.pin.clone_from(&self.load.pin);
-        plan.batch_events = self.events.batch_events;
-        plan.event_bytes = self.events.event_bytes;
-        plan.event_shape = self.events.event_shape;
-        plan.compression = self.events.compression;
-        plan.compression_level = self.events.compression_level;
-        plan.historical_share = self.events.historical_share;
-        plan.rejected_share = self.events.rejected_share;
-        plan.warm_up = self.load.warm_up.into();
-        plan.duration = self.load.duration.into();
-        plan.timeout = self.load.timeout.into();
-        plan.run_id = self.events.run_id;
-        plan.ledger.clone_from(&self.output.ledger);
-        plan.server_pid = self.output.server_pid;
-        Ok(match self.load.requests {
-            Some(requests) => plan.with_requests(requests),
-            None => plan,
-        })
+        let bodies = self.events.bodies()?;
+        let needs_key = bodies.is_empty() || bodies.iter().any(OwnBody::has_key);
+        let mut plan = self.target.plan(needs_key)?;
+        plan.bodies = bodies;
+        self.events.apply(&mut plan);
+        self.output.apply(&mut plan);
+        Ok(self.load.apply(plan))
     }
 }
 
@@ -348,22 +275,4 @@ impl VerifyArgs {
         );
         Ok(clickhouse)
     }
-}
-
-fn event_bytes(text: &str) -> Result<usize, String> {
-    match text {
-        "default" => Ok(Plan::EVENT_BYTES_DEFAULT),
-        "small" => Ok(Plan::EVENT_BYTES_SMALL),
-        _ => match text.parse() {
-            Ok(bytes) if bytes >= millrace_load::event_shape::EVENT_BYTES_MIN => Ok(bytes),
-            _ => Err(format!(
-                "`default`, `small` or a number from {}",
-                millrace_load::event_shape::EVENT_BYTES_MIN
-            )),
-        },
-    }
-}
-
-fn run_id(text: &str) -> Result<u32, String> {
-    u32::from_str_radix(text, 16).map_err(|_| "up to eight hexadecimal digits".to_owned())
 }

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use millrace_load::Plan;
+use millrace_load::api::{Api, Header};
 use millrace_load::credentials::Credentials;
 use millrace_load::keys::Keys;
 use millrace_load::tls::Trust;
@@ -15,9 +16,18 @@ pub struct TargetArgs {
     /// The server's credentials.json, which gives URL and key.
     #[arg(long, value_name = "FILE")]
     pub credentials: Option<PathBuf>,
-    /// URL to send to, http[s]://host[:port][/path]; the path is /batch/ by default.
+    /// URL of a server that is compatible with PostHog's, http[s]://host[:port][/path].
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
+    /// Path of the API if the URL has none, such as /capture/; by default that of --api.
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// Form of the bodies.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Api::Batch)]
+    pub api: Api,
+    /// Further header of all requests, NAME: VALUE; may be given several times.
+    #[arg(long, value_name = "HEADER", value_parser = Header::parse)]
+    pub header: Vec<Header>,
     /// Project key. Several keys, as a list or one by one, are taken in turn by the requests.
     #[arg(long, value_name = "KEY,…", value_delimiter = ',')]
     pub key: Vec<String>,
@@ -34,7 +44,7 @@ pub struct TargetArgs {
 
 impl TargetArgs {
     /// Plan with the target and keys of the options, or those of the credentials.
-    pub fn plan(&self) -> Result<Plan> {
+    pub fn plan(&self, needs_key: bool) -> Result<Plan> {
         let credentials = self.credentials.as_deref().map(Credentials::read);
         let credentials = credentials.transpose()?;
         let url = self
@@ -50,10 +60,12 @@ impl TargetArgs {
             keys.extend(credentials.as_ref().map(|c| c.project_api_key.clone()));
         }
         ensure!(
-            !keys.is_empty(),
+            !needs_key || !keys.is_empty(),
             "--key, --keys-file or --credentials is missing"
         );
-        let mut plan = Plan::new(url, "");
+        let mut plan = Plan::new(&self.api.url(url, self.path.as_deref())?, "");
+        plan.api = self.api;
+        plan.headers.clone_from(&self.header);
         plan.keys = Keys::new(keys);
         plan.trust = Trust {
             ca: self.ca.clone(),
@@ -76,7 +88,7 @@ mod tests {
 
     fn typed(words: &[&str]) -> Result<Plan> {
         let words = ["load", "--url", "http://h"].iter().chain(words);
-        Typed::parse_from(words).target.plan()
+        Typed::parse_from(words).target.plan(true)
     }
 
     #[test]
@@ -96,6 +108,20 @@ mod tests {
             assert_eq!(typed(words).unwrap().keys, Keys::new(keys), "{words:?}");
         }
         assert!(typed(&[]).unwrap_err().to_string().contains("--key"));
+    }
+
+    #[test]
+    fn the_url_is_that_of_the_form_unless_a_path_is_given() {
+        for (words, url) in [
+            (&["--key", "k"][..], "http://h/batch/"),
+            (&["--key", "k", "--api", "list"], "http://h/i/v0/e/"),
+            (
+                &["--key", "k", "--api", "event", "--path", "/e/"],
+                "http://h/e/",
+            ),
+        ] {
+            assert_eq!(typed(words).unwrap().url, url, "{words:?}");
+        }
     }
 
     #[test]

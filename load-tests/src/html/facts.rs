@@ -63,11 +63,10 @@ pub fn headline(summary: &Summary) -> Vec<Fact> {
 #[must_use]
 pub fn sentence(plan: &Plan) -> String {
     format!(
-        "{}, {}, {} × {} B a request",
+        "{}, {}, {}",
         plan.mode,
         counted(plan.connections.into(), "connection"),
-        plan.batch_events,
-        plan.event_bytes
+        plan.sizes_text()
     )
 }
 
@@ -106,8 +105,8 @@ pub fn plan(plan: &Plan) -> Vec<Fact> {
         fact("Mode", plan.mode.to_string()),
         fact("Length", length),
         fact("Connections", plan.connections.to_string()),
-        fact("Events a request", plan.batch_events.to_string()),
-        fact("Bytes an event", plan.event_bytes.to_string()),
+        fact("Form", format!("{:?}", plan.api)),
+        fact("Size", plan.sizes_text()),
         fact("Shape of events", format!("{:?}", plan.event_shape)),
         fact("Compression", compression),
         fact(

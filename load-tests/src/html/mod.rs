@@ -11,7 +11,6 @@ pub mod units;
 
 use crate::compare::{Row, differences, rows};
 use crate::digits::grouped;
-use crate::plan::Mode;
 use crate::series::Point;
 use crate::summary::Summary;
 use anyhow::{Context, Result};
@@ -77,7 +76,7 @@ pub fn run_page(summary: &Summary) -> Result<String> {
         summary,
     };
     let mut percentiles = vec![facts::percentiles("Latency", &summary.latency)];
-    if matches!(summary.plan.mode, Mode::Open { .. }) {
+    if summary.plan.mode.is_open() {
         percentiles.push(facts::percentiles("Send lag", &summary.send_lag));
     }
     let page = RunPage {

@@ -1,7 +1,10 @@
 //! Request body with the positions of the fields that change.
 
-use crate::event_id::{BATCH_TEXT, EventId, TEXT_BYTES, batch_text};
-use crate::event_shape;
+use crate::api::Api;
+use crate::event_id::{BATCH_TEXT, EventId, batch_text};
+use crate::event_shape::{self, EventText};
+use crate::keys::Keys;
+use crate::mix::RequestSize;
 use crate::plan::Plan;
 use crate::wall_clock::{SECONDS_TEXT_BYTES, seconds_text};
 use std::fmt::Write;
@@ -13,55 +16,92 @@ const HISTORICAL_TEXT: [&[u8; 5]; 2] = [b"false", b"true "];
 /// person, so that it is rejected.
 const DISTINCT_ID_TEXT: [&[u8; 11]; 2] = [b"distinct_id", b"distinct_??"];
 
+/// Body of a request.
+pub(super) struct Body {
+    pub(super) bytes: Vec<u8>,
+    pub(super) offsets: PatchOffsets,
+    /// Number of events.
+    pub(super) events: u32,
+}
+
+/// Values of the fields that change.
+pub(super) struct Fields<'a> {
+    /// Number of the batch on its connection.
+    pub(super) batch: u32,
+    /// True for a historical migration.
+    pub(super) historical: bool,
+    /// Seconds since 1970 at which the request is sent.
+    pub(super) now: i64,
+    /// Seconds since 1970 at which the events happened.
+    pub(super) happened: i64,
+    /// True if the first event is to be rejected.
+    pub(super) rejected: bool,
+    /// Project key, if requests have different ones.
+    pub(super) key: Option<&'a str>,
+}
+
 /// Positions of the changing fields in the body.
+#[derive(Default)]
 pub(super) struct PatchOffsets {
-    /// Key with its quotes and the spaces after it.
-    key: Range<usize>,
-    historical_at: usize,
-    sent_at: usize,
+    /// Keys, each with its closing quote and the spaces after it; in bodies of users, where all
+    /// keys have one length, the key alone.
+    pub(super) keys_at: Vec<Range<usize>>,
+    historical_at: Option<usize>,
+    sent_at: Option<usize>,
     /// Position in the first event.
-    distinct_id_at: usize,
-    uuids_at: Vec<usize>,
-    timestamp_after_uuid: usize,
+    distinct_id_at: Option<usize>,
+    pub(super) uuids_at: Vec<usize>,
+    /// Distance of an event's timestamp from its uuid; `None` in bodies of users.
+    timestamp_after_uuid: Option<usize>,
+    /// Other times, in bodies of users.
+    pub(super) times_at: Vec<usize>,
 }
 
 impl PatchOffsets {
-    pub(super) fn patch(
-        &self,
-        body: &mut [u8],
-        batch: u32,
-        historical: bool,
-        now: i64,
-        happened: i64,
-    ) {
+    pub(super) fn patch(&self, body: &mut [u8], fields: &Fields<'_>) {
         let [live_text, historical_text] = HISTORICAL_TEXT;
-        let flag = if historical {
-            historical_text
-        } else {
-            live_text
-        };
-        put(body, self.historical_at, flag);
-        put(body, self.sent_at, &seconds_text(now));
-        let batch = batch_text(batch);
-        let timestamp: [u8; SECONDS_TEXT_BYTES] = seconds_text(happened);
+        if let Some(at) = self.historical_at {
+            let flag = if fields.historical {
+                historical_text
+            } else {
+                live_text
+            };
+            put(body, at, flag);
+        }
+        if let Some(at) = self.sent_at {
+            put(body, at, &seconds_text(fields.now));
+        }
+        let batch = batch_text(fields.batch);
+        let timestamp: [u8; SECONDS_TEXT_BYTES] = seconds_text(fields.happened);
         for uuid_at in &self.uuids_at {
             put(body, uuid_at + BATCH_TEXT.start, &batch);
-            put(body, uuid_at + self.timestamp_after_uuid, &timestamp);
+            if let Some(distance) = self.timestamp_after_uuid {
+                put(body, uuid_at + distance, &timestamp);
+            }
         }
-    }
-
-    pub(super) fn patch_distinct_id(&self, body: &mut [u8], rejected: bool) {
+        for at in &self.times_at {
+            put(body, *at, &timestamp);
+        }
         let [good, bad] = DISTINCT_ID_TEXT;
-        put(body, self.distinct_id_at, if rejected { bad } else { good });
-    }
-
-    pub(super) fn patch_key(&self, body: &mut [u8], key: &str) {
-        let spot = body.get_mut(self.key.clone()).unwrap_or_default();
-        let bytes = [b'"'].into_iter().chain(key.bytes()).chain([b'"']);
-        let padded = bytes.chain(std::iter::repeat(b' '));
-        for (spot, byte) in spot.iter_mut().zip(padded) {
-            *spot = byte;
+        if let Some(at) = self.distinct_id_at {
+            put(body, at, if fields.rejected { bad } else { good });
         }
+        let Some(key) = fields.key else {
+            return;
+        };
+        for range in &self.keys_at {
+            put_key(body, range.clone(), key);
+        }
+    }
+}
+
+/// Overwrites a key and its closing quote; the longest key sets the width, and shorter ones are
+/// followed by spaces.
+fn put_key(body: &mut [u8], range: Range<usize>, key: &str) {
+    let spot = body.get_mut(range).unwrap_or_default();
+    let padded = key.bytes().chain([b'"']).chain(std::iter::repeat(b' '));
+    for (spot, byte) in spot.iter_mut().zip(padded) {
+        *spot = byte;
     }
 }
 
@@ -73,51 +113,94 @@ fn put<const N: usize>(body: &mut [u8], at: usize, bytes: &[u8; N]) {
     }
 }
 
-/// Builds the body with every changing field at its full width.
-pub(super) fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, PatchOffsets) {
-    let mut body = "{\"api_key\":".to_owned();
-    let key_at = body.len();
-    let first = format!("\"{}\"", plan.keys.assign(1, 0, 0).key);
-    let _ = write!(body, "{first:width$}", width = plan.keys.bytes_max() + 2);
-    let key = key_at..body.len();
-    body.push_str(",\"historical_migration\":");
-    let historical_at = body.len();
-    body.push_str("false,\"sent_at\":\"");
-    let sent_at = body.len();
-    body.push_str("1970-01-01T00:00:00.000Z\",\"batch\":[");
-    let mut offsets = PatchOffsets {
-        key,
-        historical_at,
-        sent_at,
-        distinct_id_at: 0,
-        uuids_at: Vec::new(),
-        timestamp_after_uuid: TEXT_BYTES,
+/// Builds a body of a size with every changing field at its full width.
+pub(super) fn build_body(plan: &Plan, size: RequestSize, run: u32, connection: u16) -> Body {
+    let mut builder = Builder {
+        text: String::new(),
+        offsets: PatchOffsets::default(),
+        keys: &plan.keys,
     };
+    match plan.api {
+        Api::Batch => builder.push_envelope(),
+        Api::List => builder.text.push('['),
+        Api::Event => {}
+    }
     let batch = event_shape::Batch {
         shape: plan.event_shape,
         connection,
-        event_bytes: plan.event_bytes,
+        event_bytes: size.event_bytes.unwrap_or(plan.event_bytes),
     };
-    for index in 0..plan.batch_events {
+    for index in 0..size.events {
         let id = EventId {
             run,
             connection,
             batch: 0,
             index,
         };
-        let event = batch.event(index, &id.to_uuid().to_string());
         if index > 0 {
-            body.push(',');
+            builder.text.push(',');
         }
-        if index == 0 {
-            let [good, _] = DISTINCT_ID_TEXT;
-            let at = event.json.as_bytes().windows(good.len());
-            offsets.distinct_id_at = body.len() + at.take_while(|window| window != good).count();
-        }
-        offsets.uuids_at.push(body.len() + event.uuid_at);
-        offsets.timestamp_after_uuid = event.timestamp_at - event.uuid_at;
-        body.push_str(&event.json);
+        let event = batch.event(index, &id.to_uuid().to_string());
+        builder.push_event(&event, plan.api != Api::Batch);
     }
-    body.push_str("]}");
-    (body.into_bytes(), offsets)
+    builder.text.push_str(match plan.api {
+        Api::Batch => "]}",
+        Api::List => "]",
+        Api::Event => "",
+    });
+    Body {
+        bytes: builder.text.into_bytes(),
+        offsets: builder.offsets,
+        events: size.events,
+    }
+}
+
+struct Builder<'a> {
+    text: String,
+    offsets: PatchOffsets,
+    keys: &'a Keys,
+}
+
+impl Builder<'_> {
+    /// Appends the beginning of a batch, up to its events.
+    fn push_envelope(&mut self) {
+        self.text.push('{');
+        self.push_key();
+        self.text.push_str(",\"historical_migration\":");
+        self.offsets.historical_at = Some(self.text.len());
+        self.text.push_str("false,\"sent_at\":\"");
+        self.offsets.sent_at = Some(self.text.len());
+        self.text.push_str("1970-01-01T00:00:00.000Z\",\"batch\":[");
+    }
+
+    fn push_key(&mut self) {
+        self.text.push_str("\"api_key\":\"");
+        let at = self.text.len();
+        let first = format!("{}\"", self.keys.assign(1, 0, 0).key);
+        let width = self.keys.bytes_max() + 1;
+        let _ = write!(self.text, "{first:width$}");
+        self.offsets.keys_at.push(at..self.text.len());
+    }
+
+    /// Appends an event, with its own key if it is to have one.
+    fn push_event(&mut self, event: &EventText, has_key: bool) {
+        if has_key {
+            self.text.push('{');
+            self.push_key();
+            self.text.push(',');
+        }
+        // The event's own brace is left out behind a key.
+        let left_out = usize::from(has_key);
+        let at = self.text.len() - left_out;
+        if self.offsets.distinct_id_at.is_none() {
+            let [good, _] = DISTINCT_ID_TEXT;
+            let mut names = event.json.as_bytes().windows(good.len());
+            let found = names.position(|name| name == good);
+            self.offsets.distinct_id_at = found.map(|found| at + found);
+        }
+        self.offsets.uuids_at.push(at + event.uuid_at);
+        self.offsets.timestamp_after_uuid = Some(event.timestamp_at - event.uuid_at);
+        self.text
+            .push_str(event.json.get(left_out..).unwrap_or_default());
+    }
 }

@@ -1,23 +1,27 @@
-//! One connection's request, built once and patched in place.
+//! One connection's requests, built once and patched in place.
 //!
 //! A generator that writes JSON for every request cannot saturate a server that only reads it. The
-//! whole request, head and body, is therefore built when the connection starts. Before each sending
-//! only fields of fixed width change. In every event these are the batch's digits in the uuid (nine
-//! bytes) and the timestamp (nineteen), next to each other and so on one cache line. In the
-//! envelope they are `sent_at`, `historical_migration` and, with several projects, the key: the
-//! longest key sets the width, and shorter ones are followed by spaces.
+//! whole request, head and body, is therefore built when the connection starts, once for each size
+//! of the mix. Before each sending only fields of fixed width change. In every event these are the
+//! batch's digits in the uuid (nine bytes) and the timestamp (nineteen), next to each other and so
+//! on one cache line. In the envelope they are `sent_at`, `historical_migration` and, with several
+//! projects, the key: the longest key sets the width, and shorter ones are followed by spaces. In
+//! bodies that a user wrote, placeholders change in the same way.
 
 mod body;
 mod encoder;
+mod own;
+mod template;
 
 use crate::keys::Keys;
+use crate::mix::{RequestSize, Turns};
+use crate::own_body::OwnBody;
 use crate::plan::Plan;
 use crate::target::Target;
 use anyhow::Result;
-use body::{PatchOffsets, build_body};
-use encoder::Encoder;
-use std::fmt::Write;
+use body::{Fields, build_body};
 use std::time::Duration;
+use template::Template;
 
 /// Number of past months that historical requests take in turn. Each request has one month, as from
 /// an importer that reads in order of time.
@@ -28,8 +32,11 @@ const HISTORICAL_AGE_MIN_SECONDS: i64 = 45 * 86_400;
 
 /// Requests of a connection, one at a time.
 pub struct Request {
-    body: Vec<u8>,
-    offsets: PatchOffsets,
+    /// A request of each size, or with each body of the user's.
+    templates: Vec<Template>,
+    turns: Turns,
+    /// Index of the prepared template.
+    chosen: usize,
     keys: Keys,
     connections: u16,
     connection: u16,
@@ -37,12 +44,6 @@ pub struct Request {
     historical_share: f64,
     rejected_share: f64,
     has_rejected: bool,
-    head: String,
-    encoder: Encoder,
-    compressed: Vec<u8>,
-    wire: Vec<u8>,
-    /// Position of the body in `wire` when it is not compressed.
-    body_at: usize,
 }
 
 impl Request {
@@ -51,19 +52,20 @@ impl Request {
     /// # Errors
     /// The compressor does not accept the level.
     pub fn new(plan: &Plan, target: &Target, run: u32, connection: u16) -> Result<Self> {
-        let (body, offsets) = build_body(plan, run, connection);
-        let mut head = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n",
-            target.path, target.authority
-        );
-        let encoder = Encoder::new(plan.compression, plan.compression_level)?;
-        if let Some(coding) = encoder.coding() {
-            let _ = write!(head, "Content-Encoding: {coding}\r\n");
-        }
-        head.push_str("Content-Length: ");
-        let mut request = Self {
-            body,
-            offsets,
+        let sizes = plan.sizes();
+        let bodies: Vec<_> = if plan.bodies.is_empty() {
+            let build = |size: &RequestSize| build_body(plan, *size, run, connection);
+            sizes.iter().map(build).collect()
+        } else {
+            let fill = |body: &OwnBody| own::fill(body, &plan.keys, run, connection);
+            plan.bodies.iter().map(fill).collect()
+        };
+        let templates = bodies.into_iter();
+        let templates = templates.map(|body| Template::new(plan, target, body));
+        Ok(Self {
+            turns: Turns::new(sizes.iter().map(|size| size.weight)),
+            templates: templates.collect::<Result<_>>()?,
+            chosen: 0,
             keys: plan.keys.clone(),
             connections: plan.connections,
             connection,
@@ -71,20 +73,7 @@ impl Request {
             historical_share: plan.historical_share,
             rejected_share: plan.rejected_share,
             has_rejected: false,
-            head,
-            encoder,
-            compressed: Vec::new(),
-            wire: Vec::new(),
-            body_at: 0,
-        };
-        if matches!(request.encoder, Encoder::None) {
-            // The wire bytes are the only copy of the body.
-            let body = std::mem::take(&mut request.body);
-            request.put_head(body.len());
-            request.body_at = request.wire.len();
-            request.wire.extend_from_slice(&body);
-        }
-        Ok(request)
+        })
     }
 
     /// Prepares the next batch and returns its number.
@@ -104,18 +93,21 @@ impl Request {
         } else {
             now
         };
-        let body = if matches!(self.encoder, Encoder::None) {
-            self.wire.get_mut(self.body_at..).unwrap_or_default()
-        } else {
-            &mut self.body
+        let fields = Fields {
+            batch,
+            historical,
+            now,
+            happened,
+            rejected: self.has_rejected,
+            key: (self.keys.projects() > 1).then_some(assigned.key),
         };
-        self.offsets.patch(body, batch, historical, now, happened);
-        self.offsets.patch_distinct_id(body, self.has_rejected);
-        if self.keys.projects() > 1 {
-            self.offsets.patch_key(body, assigned.key);
-        }
-        if !matches!(self.encoder, Encoder::None) {
-            self.compress()?;
+        // By the number among all requests, as if the connections sent in lockstep.
+        let number = batch.wrapping_mul(self.connections.into());
+        self.chosen = self
+            .turns
+            .choose(number.wrapping_add(self.connection.into()));
+        if let Some(template) = self.templates.get_mut(self.chosen) {
+            template.prepare(&fields)?;
         }
         Ok(batch)
     }
@@ -126,25 +118,20 @@ impl Request {
         self.has_rejected
     }
 
+    /// Number of events in the batch.
+    #[must_use]
+    pub fn events(&self) -> u32 {
+        self.template().map_or(0, Template::events)
+    }
+
     /// Bytes of the request on the wire.
     #[must_use]
     pub fn wire(&self) -> &[u8] {
-        &self.wire
+        self.template().map(Template::wire).unwrap_or_default()
     }
 
-    fn put_head(&mut self, body_bytes: usize) {
-        self.wire.clear();
-        self.wire.extend_from_slice(self.head.as_bytes());
-        self.wire
-            .extend_from_slice(format!("{body_bytes}\r\n\r\n").as_bytes());
-    }
-
-    fn compress(&mut self) -> Result<()> {
-        let compressed_bytes = self.encoder.encode(&self.body, &mut self.compressed)?;
-        self.put_head(compressed_bytes);
-        let compressed = self.compressed.get(..compressed_bytes).unwrap_or_default();
-        self.wire.extend_from_slice(compressed);
-        Ok(())
+    fn template(&self) -> Option<&Template> {
+        self.templates.get(self.chosen)
     }
 }
 
@@ -165,9 +152,11 @@ fn is_rejected(number: u32, share: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{Api, Header};
     use crate::event_id::EventId;
     use crate::plan::Compression;
     use serde_json::Value;
+    use std::collections::BTreeMap;
 
     const AT: Duration = Duration::from_secs(1_795_216_860);
 
@@ -199,17 +188,21 @@ mod tests {
         let list = value["batch"].as_array().unwrap();
         assert_eq!(list.len() as u32, events);
         for (index, event) in (0..).zip(list) {
-            let uuid = event["uuid"].as_str().unwrap().parse().unwrap();
-            let expected = EventId {
-                run: 0xabcd,
-                connection: 7,
-                batch,
-                index,
-            };
-            assert_eq!(EventId::from_uuid(uuid), Some(expected));
-            let timestamp = event["timestamp"].as_str().unwrap();
-            assert!(timestamp.starts_with("2026-11-20T23:21:00"), "{timestamp}");
+            check_event(event, batch, index);
         }
+    }
+
+    fn check_event(event: &Value, batch: u32, index: u32) {
+        let uuid = event["uuid"].as_str().unwrap().parse().unwrap();
+        let expected = EventId {
+            run: 0xabcd,
+            connection: 7,
+            batch,
+            index,
+        };
+        assert_eq!(EventId::from_uuid(uuid), Some(expected));
+        let timestamp = event["timestamp"].as_str().unwrap();
+        assert!(timestamp.starts_with("2026-11-20T23:21:00"), "{timestamp}");
     }
 
     #[test]
@@ -223,6 +216,111 @@ mod tests {
                 assert_eq!(request.prepare(AT).unwrap(), batch);
                 check_batch(body(request.wire()), batch, events);
             }
+        }
+    }
+
+    #[test]
+    fn events_of_a_list_and_single_ones_have_a_key_each() {
+        for (api, events) in [(Api::List, 3), (Api::List, 1), (Api::Event, 1)] {
+            let mut plan = Plan::new("http://h", "");
+            plan.keys = Keys::new(["a", "longer"].map(str::to_owned).to_vec());
+            plan.connections = 1;
+            plan.api = api;
+            plan.batch_events = events;
+            let mut request = request(&plan);
+            for (batch, key) in (0..).zip(["longer", "a", "longer"]) {
+                request.prepare(AT).unwrap();
+                let value: Value = serde_json::from_slice(body(request.wire())).unwrap();
+                let list = match value {
+                    Value::Array(list) if api == Api::List => list,
+                    event => vec![event],
+                };
+                assert_eq!(list.len(), events as usize);
+                for (index, event) in (0..).zip(&list) {
+                    check_event(event, batch, index);
+                    assert_eq!(event["api_key"], key);
+                    assert_eq!(event["properties"].as_object().unwrap().len(), 25);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn placeholders_of_own_bodies_are_filled_before_each_sending() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("body.json");
+        let event = "{\"uuid\":\"{{uuid}}\",\"timestamp\":\"{{time}}\"}";
+        let text = format!(
+            "{{\"api_key\":\"{{{{key}}}}\",\"batch\":[{event},{event}],\
+             \"sent_at\":\"{{{{time}}}}\"}}"
+        );
+        std::fs::write(&path, text).unwrap();
+        let mut plan = Plan::new("http://h", "");
+        plan.keys = Keys::new(["key", "kex"].map(str::to_owned).to_vec());
+        plan.connections = 1;
+        plan.bodies = vec![OwnBody::read(&path).unwrap()];
+        for compression in [Compression::None, Compression::Gzip] {
+            plan.compression = compression;
+            let mut request = request(&plan);
+            for (batch, key) in (0..).zip(["kex", "key", "kex"]) {
+                assert_eq!(request.prepare(AT).unwrap(), batch);
+                assert_eq!(request.events(), 2);
+                let mut json = body(request.wire()).to_vec();
+                if compression == Compression::Gzip {
+                    json = gunzip(&json);
+                }
+                let value: Value = serde_json::from_slice(&json).unwrap();
+                assert_eq!(value["api_key"], key);
+                assert_eq!(value["sent_at"], "2026-11-20T23:21:00.000Z");
+                let events = value["batch"].as_array().unwrap();
+                for (index, event) in (0..).zip(events) {
+                    check_event(event, batch, index);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn own_headers_replace_the_type_and_follow_the_host() {
+        let mut plan = Plan::new("http://h", "key");
+        for (headers, expected) in [
+            (
+                &[][..],
+                "Host: h:80\r\nContent-Type: application/json\r\nContent-Length",
+            ),
+            (
+                &["A: b", "Content-Type: text/csv"],
+                "Host: h:80\r\na: b\r\ncontent-type: text/csv\r\nContent-Length",
+            ),
+        ] {
+            let headers = headers.iter().map(|header| Header::parse(header).unwrap());
+            plan.headers = headers.collect();
+            let request = request(&plan);
+            let text = String::from_utf8_lossy(request.wire());
+            assert!(text.starts_with(&format!("POST /batch/ HTTP/1.1\r\n{expected}")));
+        }
+    }
+
+    #[test]
+    fn sizes_are_mixed_by_their_weights_and_batches_count_on() {
+        let mut plan = Plan::new("http://h", "key");
+        plan.mix = ["1=6", "20xsmall=3", "100=1"]
+            .map(|size| RequestSize::parse(size).unwrap())
+            .to_vec();
+        plan.connections = 8;
+        let mut request = request(&plan);
+        let mut taken = BTreeMap::new();
+        for batch in 0..1000 {
+            assert_eq!(request.prepare(AT).unwrap(), batch);
+            let json = body(request.wire());
+            check_batch(json, batch, request.events());
+            let bytes = json.len() / request.events() as usize;
+            assert!((bytes < 500) == (request.events() == 20), "{bytes}");
+            *taken.entry(request.events()).or_insert(0) += 1;
+        }
+        for (events, share) in [(1, 600), (20, 300), (100, 100)] {
+            let taken: i32 = taken[&events];
+            assert!(taken.abs_diff(share) <= 20, "{taken} of {events}");
         }
     }
 

@@ -12,9 +12,10 @@ use crate::ledger::AckLedgerWriter;
 use crate::peer::Peer;
 use crate::plan::Plan;
 use crate::schedule::{Schedule, Times};
+use crate::series::PointLatency;
 use crate::stop::Stop;
 use crate::summary::Summary;
-use crate::worker_stats::{Totals, WorkerStats};
+use crate::worker_stats::{WorkerStats, last_whole};
 use anyhow::{Context, Result, anyhow};
 use shared::{Shared, sum};
 use std::sync::{Arc, Barrier};
@@ -29,14 +30,16 @@ pub struct Progress {
     pub elapsed: Duration,
     /// True while the window has not begun.
     pub warming_up: bool,
+    /// Requests acknowledged so far, warm-up included.
+    pub acknowledged_requests: u64,
     /// Events acknowledged so far, warm-up included.
     pub acknowledged_events: u64,
     /// Requests without acknowledgement so far.
     pub failed_requests: u64,
-    /// Median latency of the window so far, in microseconds.
-    pub p50_us: f64,
-    /// 99th percentile of the latency of the window so far, in microseconds.
-    pub p99_us: f64,
+    /// Events acknowledged per second, in the last whole second; 0 in the first one.
+    pub events_per_second: f64,
+    /// Latencies of the last whole second; `None` if no response came in it.
+    pub latency: Option<PointLatency>,
 }
 
 /// Runs a plan to its end; blocks the calling thread.
@@ -85,7 +88,7 @@ pub fn run_observed(
     while !watch.is_over(&threads) {
         std::thread::sleep(watch.pause());
         watch.tick()?;
-        observe(&progress(plan, times, &all_stats));
+        observe(&progress(times, &all_stats));
     }
     for thread in threads {
         thread
@@ -93,7 +96,7 @@ pub fn run_observed(
             .map_err(|_| anyhow!("a generator thread panicked"))??;
     }
     watch.close()?;
-    Ok(watch.summary(&shared, &all_stats))
+    watch.summary(&shared, &all_stats)
 }
 
 fn start_threads(
@@ -110,15 +113,17 @@ fn start_threads(
     all_stats.iter().enumerate().map(start).collect()
 }
 
-fn progress(plan: &Plan, times: Times, all_stats: &[Arc<WorkerStats>]) -> Progress {
-    let latency = Totals::of(all_stats).latency;
+fn progress(times: Times, all_stats: &[Arc<WorkerStats>]) -> Progress {
     let now = Instant::now();
+    let elapsed = now.saturating_duration_since(times.start);
+    let recent = last_whole(all_stats, elapsed);
     Progress {
-        elapsed: now.saturating_duration_since(times.start),
+        elapsed,
         warming_up: now < times.window_start,
-        acknowledged_events: sum(all_stats, |t| &t.acknowledged) * u64::from(plan.batch_events),
+        acknowledged_requests: sum(all_stats, |t| &t.acknowledged),
+        acknowledged_events: sum(all_stats, |t| &t.acknowledged_events),
         failed_requests: sum(all_stats, |t| &t.failed),
-        p50_us: latency.value_at_quantile(0.5) as f64 / 1000.0,
-        p99_us: latency.value_at_quantile(0.99) as f64 / 1000.0,
+        events_per_second: recent.map_or(0.0, |point| point.events_per_second()),
+        latency: recent.and_then(|point| point.latency),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::ledger::AckLedgerWriter;
 use crate::peer::Peer;
-use crate::plan::{Mode, Plan};
+use crate::plan::Plan;
 use crate::schedule::{Schedule, Times};
 use crate::stop::Stop;
 use crate::target::Target;
@@ -43,10 +43,7 @@ pub(super) fn sum(
 /// Returns true if a request counts for the figures. A closed loop counts by the time of the
 /// response, an open one by the time when the request was due, so that slow responses cannot leave
 /// the window.
-pub(super) fn in_window(mode: Mode, times: Times, due: Instant, answered: Instant) -> bool {
-    let at = match mode {
-        Mode::Closed => answered,
-        Mode::Open { .. } => due,
-    };
+pub(super) fn in_window(plan: &Plan, times: Times, due: Instant, answered: Instant) -> bool {
+    let at = if plan.mode.is_open() { due } else { answered };
     (times.window_start..times.window_end).contains(&at)
 }

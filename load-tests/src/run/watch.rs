@@ -2,13 +2,14 @@
 //! the summary.
 
 use super::shared::{Shared, TICK, sum};
+use crate::hdr::HdrLog;
 use crate::plan::Plan;
 use crate::process::Usage;
 use crate::resources::{Reading, Readings};
 use crate::schedule::{Schedule, Times};
 use crate::series::RunTiming;
 use crate::summary::{Counts, Load, Percentiles, Quantile, Summary};
-use crate::wall_clock::now_text;
+use crate::wall_clock::{now_text, since_epoch};
 use crate::worker_stats::{Totals, WorkerStats, over_time};
 use anyhow::Result;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Watch {
     server_pid: Option<u32>,
     times: Times,
+    /// Time since 1970 when the first request was due.
+    started: Duration,
     started_at: String,
     begin: Option<Sample>,
     end: Option<Sample>,
@@ -49,6 +52,7 @@ impl Watch {
         Self {
             server_pid: plan.server_pid,
             times,
+            started: since_epoch(),
             started_at: now_text(),
             begin: None,
             end: None,
@@ -99,28 +103,16 @@ impl Watch {
         Ok(())
     }
 
-    pub(super) fn summary(&self, shared: &Shared, all_stats: &[Arc<WorkerStats>]) -> Summary {
+    pub(super) fn summary(
+        &self,
+        shared: &Shared,
+        all_stats: &[Arc<WorkerStats>],
+    ) -> Result<Summary> {
         let plan = &shared.plan;
         let mut totals = Totals::of(all_stats);
-        let counts = |acknowledged: u64, failed: u64, due: u64| Counts {
-            acknowledged_requests: acknowledged,
-            acknowledged_events: acknowledged * u64::from(plan.batch_events),
-            failed_requests: failed,
-            // Nothing is due in a closed loop; a stopped run still sends the request that it waited
-            // for.
-            unsent_requests: due.saturating_sub(acknowledged + failed),
-        };
         let (due, window_due) = self.due(&shared.schedule);
-        let run = counts(
-            sum(all_stats, |t| &t.acknowledged),
-            sum(all_stats, |t| &t.failed),
-            due,
-        );
-        let window = counts(
-            sum(all_stats, |t| &t.window_acknowledged),
-            sum(all_stats, |t| &t.window_failed),
-            window_due,
-        );
+        let run = run_counts(all_stats, due);
+        let window = window_counts(all_stats, window_due);
         let waited = self.longest_wait(&shared.schedule, due - window.unsent_requests.min(due));
         totals.unsent(window.unsent_requests, waited);
         let window_seconds = self.window_seconds();
@@ -135,9 +127,15 @@ impl Watch {
         let timing = RunTiming {
             warm_up: plan.warm_up,
             elapsed: self.times.start.elapsed(),
-            batch_events: plan.batch_events,
         };
-        Summary {
+        let over_time = over_time(all_stats);
+        let hdr_log = HdrLog::of_run(
+            self.started,
+            (timing, window_seconds),
+            &over_time,
+            [&totals.latency, &totals.send_lag, &totals.refusal],
+        )?;
+        Ok(Summary {
             run_id: format!("{:08x}", shared.run_id),
             started_at: self.started_at.clone(),
             command: String::new(),
@@ -156,9 +154,10 @@ impl Watch {
             first_failure: totals.first_failure,
             generator,
             server,
-            series: over_time(all_stats).series(timing),
+            series: over_time.series(timing),
             resources: self.readings.points(plan.warm_up),
-        }
+            hdr_log: hdr_log.to_string(),
+        })
     }
 
     /// Requests due until the end: of the run, and of the window.
@@ -202,4 +201,26 @@ impl Watch {
             .map(|(begin, end)| load(begin, end, self.rss_bytes_max.1));
         (generator, server)
     }
+}
+
+/// Counts of the whole run, in which `due` requests were due.
+fn run_counts(all_stats: &[Arc<WorkerStats>], due: u64) -> Counts {
+    Counts {
+        acknowledged_requests: sum(all_stats, |t| &t.acknowledged),
+        acknowledged_events: sum(all_stats, |t| &t.acknowledged_events),
+        failed_requests: sum(all_stats, |t| &t.failed),
+        unsent_requests: 0,
+    }
+    .with_due(due)
+}
+
+/// Counts of the window, in which `due` requests were due.
+fn window_counts(all_stats: &[Arc<WorkerStats>], due: u64) -> Counts {
+    Counts {
+        acknowledged_requests: sum(all_stats, |t| &t.window_acknowledged),
+        acknowledged_events: sum(all_stats, |t| &t.window_acknowledged_events),
+        failed_requests: sum(all_stats, |t| &t.window_failed),
+        unsent_requests: 0,
+    }
+    .with_due(due)
 }

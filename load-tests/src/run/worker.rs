@@ -122,7 +122,7 @@ impl ConnectionLoop {
     async fn send(&mut self, batch: u32, due: Instant, times: Times) -> Result<()> {
         let Some(connection) = self.connected().await else {
             let now = Instant::now();
-            let in_window = in_window(self.shared.plan.mode, times, due, now);
+            let in_window = in_window(&self.shared.plan, times, due, now);
             let at = now.saturating_duration_since(times.start);
             let peer = self.shared.peer.authority();
             self.stats.failed(in_window, at, "cannot connect", peer);
@@ -138,15 +138,16 @@ impl ConnectionLoop {
             |exchange| Outcome::of(exchange, has_rejected),
         );
         let answered = Instant::now();
-        let in_window = in_window(self.shared.plan.mode, times, due, answered);
+        let in_window = in_window(&self.shared.plan, times, due, answered);
         let at = answered.saturating_duration_since(times.start);
         let reusable = match outcome {
             Outcome::Acknowledged { reusable } => {
                 if let Some(ledger) = &self.shared.ledger {
-                    ledger.acknowledged(self.number, batch, self.shared.plan.batch_events)?;
+                    ledger.acknowledged(self.number, batch, self.request.events())?;
                 }
                 self.stats.acknowledged(&Acknowledged {
                     in_window,
+                    events: self.request.events(),
                     at,
                     latency: answered.saturating_duration_since(due),
                     send_lag: sent.saturating_duration_since(due),
@@ -215,20 +216,21 @@ impl Outcome {
             }
         };
         let reusable = answer.reusable;
-        // A 200 may list rejected events, which `verify` would not find among the accepted ones.
+        // A success may list rejected events, which `verify` would not find among those accepted.
         let is_whole = if has_rejected {
             contains(answer.body, b"\"rejected_count\":1,")
         } else {
             !contains(answer.body, b"\"rejected")
         };
-        if answer.status == 200 && is_whole {
+        let is_success = (200..300).contains(&answer.status);
+        if is_success && is_whole {
             return Self::Acknowledged { reusable };
         }
         let refused = answer.status == 503;
-        let reason = match answer.status {
-            200 => "status 200 with other rejected events than expected".to_owned(),
-            status => format!("status {status}"),
-        };
+        let mut reason = format!("status {}", answer.status);
+        if is_success {
+            reason.push_str(" with other rejected events than expected");
+        }
         let shown = answer.body.len().min(DETAIL_BYTES_MAX);
         let body = answer.body.get(..shown).unwrap_or_default();
         Self::Failed {

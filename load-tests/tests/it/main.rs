@@ -12,7 +12,9 @@
 )]
 
 mod binary;
+mod joined;
 mod loops;
+mod mixes;
 mod outages;
 mod pages;
 mod power;
@@ -21,5 +23,7 @@ mod proxy;
 mod recording;
 mod scripted;
 mod server;
+mod servers_of_others;
+mod stages;
 mod suite;
 mod tls;

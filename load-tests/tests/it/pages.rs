@@ -96,7 +96,7 @@ fn two_runs_share_the_plots_of_their_comparison() {
         "B p50",
         "A p99",
         "B p99",
-        "differ in events a request: 2 and 3",
+        "differ in size: 2 × 998 B a request and 3 × 998 B a request",
     ] {
         assert!(page.contains(text), "{text} is not in the page");
     }

@@ -18,8 +18,7 @@ pub fn scripted(answers: Vec<&'static str>) -> (String, JoinHandle<Vec<Vec<u8>>>
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = Vec::new();
             let mut piece = [0; 4096];
-            // A body ends with the batch's closing brackets.
-            while !request.ends_with(b"]}") {
+            while !is_whole(&request) {
                 match stream.read(&mut piece).unwrap() {
                     0 => break,
                     read => request.extend_from_slice(&piece[..read]),
@@ -31,4 +30,14 @@ pub fn scripted(answers: Vec<&'static str>) -> (String, JoinHandle<Vec<Vec<u8>>>
         answers.into_iter().map(answer).collect()
     });
     (url, thread)
+}
+
+/// Returns true once a request has as many bytes as its head announces.
+fn is_whole(request: &[u8]) -> bool {
+    let Some(end) = request.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
+        return false;
+    };
+    let head = std::str::from_utf8(&request[..end]).unwrap();
+    let length = head.split("Content-Length: ").nth(1).unwrap();
+    request.len() >= end + 4 + length.parse::<usize>().unwrap()
 }

@@ -18,6 +18,10 @@ pub const EXPORTS_LEASE: &str = "batch_exports";
 pub const PERSONS_LEASE: &str = "persons";
 /// Lease of the process that deletes the remains of deleted projects and organizations.
 pub const CLEANUP_LEASE: &str = "cleanup";
+/// Lease of the process that makes property columns in ClickHouse.
+pub const COLUMNS_LEASE: &str = "property_columns";
+/// Lease of the process that counts events.
+pub const STATS_LEASE: &str = "stats";
 
 impl Catalog {
     /// Acquires a free lease, or extends one's own, for `time` from now. `false`: somebody else

@@ -9,6 +9,7 @@
 //! | `connect` | connection pools from a URL; durability settings of SQLite |
 //! | `actor`, `activity` | author of a change; the log of all changes |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
+//! | `node_endpoints` | endpoints at which nodes serve their live streams |
 //! | `project_keys` | project keys, with which events are posted |
 //! | [`email`] | addresses in one form; no I/O |
 //! | `person_watermark` | the time up to which persons are known |
@@ -36,8 +37,8 @@
 //!   same transaction, so a reader of the new number sees the change.
 //! - Every write takes an [`Actor`] and leaves an entry in the activity log, in the same
 //!   transaction. Exceptions: runs of batch exports that Millrace creates by itself are their own
-//!   record, nodes belong to no organization, and what `cleanup` deletes is written to the
-//!   process's log.
+//!   record, nodes belong to no organization, that a property column is there is seen in
+//!   ClickHouse, and what `cleanup` deletes is written to the process's log.
 //! - Personal keys are stored as hashes only; their values exist only in the response that
 //!   created them.
 //! - Every function behaves alike on both databases; every test runs on both.
@@ -66,6 +67,7 @@ mod level;
 pub mod limits;
 mod location;
 mod migrations;
+mod node_endpoints;
 pub mod page;
 mod patch;
 mod person_watermark;
@@ -94,6 +96,7 @@ pub use entities::batch_exports::{DestinationType, ExportModel, Model as BatchEx
 pub use entities::clickhouse_users::Model as ClickHouseUser;
 pub use entities::historical_migrations::{MigrationState, Model as HistoricalMigration};
 pub use entities::ingest_nodes::{Model as IngestNode, NodeState};
+pub use entities::node_endpoints::Model as NodeEndpoint;
 pub use entities::organization_domains::Model as Domain;
 pub use entities::organization_invites::{
     Model as InviteRecord, ProjectAccess, ProjectAccessLevel, ProjectAccesses,
@@ -104,7 +107,11 @@ pub use entities::personal_api_keys::{Model as PersonalKeyRecord, OrganizationId
 pub use entities::plugin_configs::Model as PluginConfig;
 pub use entities::plugins::{Model as Plugin, PluginType};
 pub use entities::projects::Model as Project;
+pub use entities::property_columns::{
+    Model as PropertyColumnRecord, PropertyColumnType, PropertyPath,
+};
 pub use entities::proxy_records::{Model as ProxyRecord, ProxyStatus};
+pub use entities::rejected_event_resends::Model as RejectedEventResend;
 pub use entities::role_memberships::Model as RoleMembership;
 pub use entities::roles::{FlagsAccess, Model as Role};
 pub use entities::users::Model as User;
@@ -128,6 +135,7 @@ pub mod text {
     pub const ANY: &str = "any";
 }
 pub use cleanup::Cleanup;
+pub use node_endpoints::NodeEndpoints;
 pub use page::{Page, PageRequest};
 pub use patch::Patch;
 pub use person_watermark::PersonWatermark;

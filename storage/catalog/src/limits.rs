@@ -39,6 +39,15 @@ pub const KEYS_PER_USER_MAX: u64 = 100;
 /// Keys of a user that were revoked or have expired: with more, that which ended first is deleted.
 pub const ENDED_KEYS_PER_USER_MAX: u64 = 1_000;
 
+/// Property columns of a project, and as many for all projects.
+pub const PROPERTY_COLUMNS_MAX: u64 = 20;
+/// Property columns of an organization's projects: half of those that there may be.
+pub const PROPERTY_COLUMNS_OF_ORGANIZATION_MAX: u64 = 50;
+/// Property columns of all projects, beside those for all: each is a column of every part.
+pub const PROPERTY_COLUMNS_OF_ALL_MAX: u64 = 100;
+/// Bytes that the property columns of a project may take of an event, and as many those for all.
+pub const PROPERTY_COLUMN_BYTES_MAX: u64 = 4 << 10;
+
 /// Limits for each organization; 0 is any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatalogLimits {

@@ -9,7 +9,7 @@ pub const ALL: &str = "*";
 pub const OPERATOR: &str = "operator";
 
 /// Families of scopes, each with a `:read` and a `:write`.
-pub const SCOPE_FAMILIES: [&str; 10] = [
+pub const SCOPE_FAMILIES: [&str; 11] = [
     "organization",
     "organization_member",
     "batch_export",
@@ -20,6 +20,7 @@ pub const SCOPE_FAMILIES: [&str; 10] = [
     "activity_log",
     "historical_migration",
     "query",
+    "event",
 ];
 
 /// Scope that an operation requires.
@@ -137,7 +138,7 @@ pub enum ScopeError {
     #[error(
         "unknown scope {0:?}; scopes are *, operator and <family>:read or <family>:write, the \
          families being organization, organization_member, batch_export, plugin, project, role, \
-         proxy_record, activity_log, historical_migration and query"
+         proxy_record, activity_log, historical_migration, query and event"
     )]
     Unknown(String),
 }

@@ -116,6 +116,14 @@ impl InsertError {
     pub fn schema_is_missing(&self) -> bool {
         self.code.is_some_and(schema_is_missing)
     }
+
+    /// Returns true if the server, or one of its shards, does not know a column of the insert.
+    #[must_use]
+    pub fn is_of_a_column(&self) -> bool {
+        // THERE_IS_NO_COLUMN, NOT_FOUND_COLUMN_IN_BLOCK, NO_SUCH_COLUMN_IN_TABLE,
+        // UNKNOWN_IDENTIFIER.
+        matches!(self.code, Some(8 | 10 | 16 | 47))
+    }
 }
 
 impl fmt::Display for InsertError {

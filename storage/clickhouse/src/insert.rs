@@ -8,7 +8,7 @@
 //! middle must not look like a shorter insert.
 
 use crate::definitions::unsent;
-use crate::insert_body::Body;
+use crate::insert_body::{Body, BodyFormat};
 use crate::post::SuccessAnswer;
 use crate::settings::quoted_name;
 use crate::{ClickHouse, InsertError, InsertOutcome};
@@ -19,7 +19,7 @@ pub const INSERT_ROWS_MAX: u64 = 1_000_000;
 pub const INSERT_BYTES_MAX: u64 = 128 << 20;
 
 /// Settings that make an insert one block, stored before it is answered.
-const SETTINGS: [(&str, &str); 10] = [
+const SETTINGS: [(&str, &str); 9] = [
     // Newer servers turn it on by default; it would answer once the rows are buffered, and regroup
     // our blocks.
     ("async_insert", "0"),
@@ -34,8 +34,6 @@ const SETTINGS: [(&str, &str); 10] = [
     // Two months in one insert would be two parts. Better refused than stored by halves.
     ("max_partitions_per_insert_block", "1"),
     ("throw_on_max_partitions_per_insert_block", "1"),
-    // The bytes after `decompress=1` are ClickHouse's own compressed blocks.
-    ("decompress", "1"),
 ];
 
 /// One insert: rows of one table and one month.
@@ -58,13 +56,16 @@ impl ClickHouse {
     /// # Errors
     /// With the state of the rows, as far as it is known.
     pub async fn insert<B: Body>(&self, insert: &Insert<'_, B>) -> Result<(), InsertError> {
-        let sql = self.insert_statement(insert.insert_target)?;
+        let format = insert.body.format();
+        let columns = (insert.insert_target, insert.body.more_columns());
+        let sql = self.insert_statement(columns, format)?;
         let mut parameters = vec![
             ("query", sql.as_str()),
             ("insert_deduplication_token", insert.token),
             ("query_id", insert.token),
         ];
         parameters.extend(SETTINGS);
+        parameters.extend(format.settings());
         let shared = self.shared_settings();
         parameters.extend(shared.iter().map(|(name, value)| (*name, value.as_str())));
         // `CompressedData` of the crate can only be made by compressing, so it is of no use for
@@ -99,8 +100,13 @@ impl ClickHouse {
         answered
     }
 
-    fn insert_statement(&self, insert_target: &str) -> Result<String, InsertError> {
-        let Some((table, columns)) = insert_target.split_once('(') else {
+    fn insert_statement(
+        &self,
+        (insert_target, more): (&str, &str),
+        format: BodyFormat,
+    ) -> Result<String, InsertError> {
+        let columns = insert_target.trim_end().strip_suffix(')');
+        let Some((table, columns)) = columns.and_then(|columns| columns.split_once('(')) else {
             return Err(InsertError {
                 outcome: InsertOutcome::Misconfigured,
                 code: None,
@@ -109,8 +115,38 @@ impl ClickHouse {
         };
         let database = quoted_name(&self.settings.database);
         let table = quoted_name(table.trim());
+        let comma = if more.is_empty() { "" } else { "," };
         Ok(format!(
-            "INSERT INTO {database}.{table} ({columns} FORMAT RowBinary"
+            "INSERT INTO {database}.{table} ({columns}{comma}{more}) FORMAT {}",
+            format.name()
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+
+    #[test]
+    fn an_insert_names_the_columns_of_its_target_and_then_those_of_its_body() {
+        let clickhouse = ClickHouse::new(&Settings::new("http://h", "u", "p"));
+        let rows = BodyFormat::RowBinary;
+        for (target, more, expected) in [
+            ("events(uuid,event)", "", Some("`events` (uuid,event)")),
+            ("events(uuid)", "a,b", Some("`events` (uuid,a,b)")),
+            (
+                "rejected_events(`index`) ",
+                "",
+                Some("`rejected_events` (`index`)"),
+            ),
+            ("events", "", None),
+            ("events(uuid", "", None),
+        ] {
+            let sql = clickhouse.insert_statement((target, more), rows).ok();
+            let expected =
+                expected.map(|it| format!("INSERT INTO `millrace`.{it} FORMAT RowBinary"));
+            assert_eq!(sql, expected, "{target}");
+        }
     }
 }

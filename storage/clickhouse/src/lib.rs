@@ -26,16 +26,19 @@
 //! | `persons` | persons and groups as the catalog has them; views of them |
 //! | `retention` | drops person updates that were applied long ago |
 //! | `project_views`, `project_users` | [`ProjectViews`], [`ProjectUsers`]: access of a project to its rows |
+//! | `property_columns` | columns of single properties: added, removed, filled ([`PastRows`]) |
 //! | `project_query`, `running_query` | [`ProjectAnswer`]: answers of customers' statements; their end |
-//! | `rejected_events`, `purge`, `backup` | for the operator: rejected events, deleted projects, backups |
+//! | `rejected_events`, `rejected_filter`, `rejected_groups` | rejected events, and those that were sent again |
+//! | `stats` | [`StatsRow`]: numbers of events by project and time |
+//! | `purge`, `backup` | for the operator: deleted projects, backups |
 //! | `error`, `query_error` | [`InsertError`], [`QueryError`]: the meaning of errors for rows and operators |
 //!
 //! Constraints:
 //! - An insert is one block of one partition: the engine stores it as one part, all or nothing.
 //! - Nothing here retries. [`InsertOutcome`] tells whether a retry is safe; the shipper decides.
 //! - Identifiers and literals come from [`Settings`] and from numbers and uuids, never from
-//!   clients; they are quoted all the same. A SELECT that is given whole is its author's
-//!   responsibility.
+//!   clients, but for the paths of property columns and the code that rejected events are looked for
+//!   by; all are quoted. A SELECT that is given whole is its author's responsibility.
 
 #![forbid(unsafe_code)]
 
@@ -60,11 +63,14 @@ mod present_keys;
 mod project_query;
 mod project_users;
 mod project_views;
+mod property_columns;
 mod purge;
 mod query_error;
 mod query_id;
 mod quorum;
 mod rejected_events;
+mod rejected_filter;
+mod rejected_groups;
 mod replication;
 mod retention;
 mod row_owner;
@@ -74,6 +80,7 @@ mod select;
 mod settings;
 mod shards;
 mod single_flight;
+mod stats;
 mod tail;
 mod tls;
 mod usable;
@@ -84,7 +91,7 @@ pub use backup::{CopyId, CopyState};
 pub use error::{InsertError, InsertOutcome};
 pub use event_versions::{EventIdentity, EventVersion};
 pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
-pub use insert_body::Body;
+pub use insert_body::{Body, BodyFormat};
 pub use migrate::{MigrateError, schema_statements};
 pub use nonce::nonce_column;
 pub use person_table::PersonTable;
@@ -93,13 +100,20 @@ pub use present_keys::PlacedKey;
 pub use project_query::{ProjectAnswer, ProjectLogin, ProjectStatement, QueryProgress};
 pub use project_users::{ProjectUsers, UserLimits};
 pub use project_views::{ProjectToken, ProjectViews};
+pub use property_columns::{PastRows, QueriedProperty, SampledProperty};
 pub use purge::{Deletion, ProjectRows};
 pub use query_error::{QueryError, QueryErrorKind};
 pub use quorum::{InsertQuorum, QuorumError};
-pub use rejected_events::{RejectedCount, RejectedEvent, RejectedFilter};
+pub use rejected_events::{RejectedCount, RejectedEvent};
+pub use rejected_filter::RejectedFilter;
+pub use rejected_groups::RejectedGroup;
 pub use replication::{Replication, ReplicationError};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{RowOwner, Settings, quoted_name, quoted_text};
+pub use stats::{
+    DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, StatsDetail, StatsGrouping, StatsKind,
+    StatsProgress, StatsQuery, StatsRow,
+};
 pub use tls::{Tls, TlsError};
 pub use usable::{Purpose, Unusable};
 

@@ -6,9 +6,10 @@
 //! setting with each row: a filter of a table is evaluated before the conditions of a statement, so
 //! that an error of one tells nothing of rows that are filtered out.
 
-use crate::project_views::visible_columns;
+use crate::project_views::view_statement;
+use crate::property_columns::StoredColumn;
 use crate::settings::{quoted_name, quoted_text};
-use crate::{ClickHouse, QueryError};
+use crate::{ClickHouse, ProjectViews, QueryError};
 
 /// Role of all users of projects.
 const ROLE: &str = "millrace_project";
@@ -50,7 +51,8 @@ impl ClickHouse {
     /// # Errors
     /// If the server cannot be asked or refuses: its user needs the right to manage access.
     pub async fn prepare_users(&self, users: &ProjectUsers<'_>) -> Result<(), QueryError> {
-        for sql in self.statements_for_users(users) {
+        let properties = self.stored_columns().await?;
+        for sql in self.statements_with(users, &properties) {
             self.execute(&sql).await?;
         }
         Ok(())
@@ -148,10 +150,19 @@ impl ClickHouse {
         Ok(())
     }
 
-    /// Statements of [`ClickHouse::prepare_users`] in their order: there is no right to a row
-    /// before its filter.
+    /// Statements of [`ClickHouse::prepare_users`], where no property is a column.
     #[must_use]
     pub fn statements_for_users(&self, users: &ProjectUsers<'_>) -> Vec<String> {
+        self.statements_with(users, &[])
+    }
+
+    /// Statements of [`ClickHouse::prepare_users`] in their order: there is no right to a row
+    /// before its filter.
+    fn statements_with(
+        &self,
+        users: &ProjectUsers<'_>,
+        properties: &[StoredColumn],
+    ) -> Vec<String> {
         let on_cluster = self.on_cluster();
         let (source, database) = (
             quoted_name(&self.settings.database),
@@ -169,8 +180,16 @@ impl ClickHouse {
                 quoted_name(QUOTA)
             ),
         ];
+        let views = users.as_views();
         for view in users.views {
-            let (columns, view) = (visible_columns(view), quoted_name(view));
+            let made = view_statement(
+                &views,
+                &on_cluster,
+                &self.settings.database,
+                view,
+                properties,
+            );
+            let view = quoted_name(view);
             statements.extend([
                 format!(
                     "CREATE ROW POLICY OR REPLACE {policy}{on_cluster} ON {source}.{view} \
@@ -178,14 +197,23 @@ impl ClickHouse {
                     policy = quoted_name(POLICY),
                 ),
                 format!("GRANT{on_cluster} SELECT ON {source}.{view} TO {definer}"),
-                format!(
-                    "CREATE OR REPLACE VIEW {database}.{view}{on_cluster} DEFINER = {definer} \
-                     SQL SECURITY DEFINER AS SELECT {columns} FROM {source}.{view}"
-                ),
+                made,
                 format!("GRANT{on_cluster} SELECT ON {database}.{view} TO {role}"),
             ]);
         }
         statements
+    }
+}
+
+impl<'a> ProjectUsers<'a> {
+    /// Views of these users; there is no table of tokens beside them.
+    const fn as_views(&self) -> ProjectViews<'a> {
+        ProjectViews {
+            database: self.database,
+            tokens: "",
+            views: self.views,
+            definer: self.definer,
+        }
     }
 }
 

@@ -5,8 +5,10 @@
 //! views in the tables. The user has no right to the tables, as functions such as `mergeTreeIndex`
 //! show the keys of all rows there.
 
+use crate::property_columns::StoredColumn;
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
+use millrace_rows::Table;
 use serde::Deserialize;
 
 /// Views for projects. All names are the program's own.
@@ -43,7 +45,8 @@ impl ClickHouse {
         token: &ProjectToken,
         kept: Option<&[ProjectToken]>,
     ) -> Result<(), QueryError> {
-        for sql in statements(views, &self.settings.database, token, kept) {
+        let properties = self.stored_columns().await?;
+        for sql in statements(views, (&self.settings.database, &properties), token, kept) {
             self.execute(&sql).await?;
         }
         Ok(())
@@ -110,6 +113,41 @@ impl ClickHouse {
             counted => Ok(counted? > 0),
         }
     }
+
+    /// Has the view of events show these property columns, if there is one and it shows others.
+    /// Returns true if it was made anew.
+    ///
+    /// # Errors
+    /// If the server cannot be asked or refuses.
+    pub(crate) async fn refresh_event_view(
+        &self,
+        views: &ProjectViews<'_>,
+        properties: &[StoredColumn],
+    ) -> Result<bool, QueryError> {
+        let events = Table::Events.name();
+        let sql = format!(
+            "SELECT name FROM system.columns WHERE database = {} AND table = {} ORDER BY position",
+            quoted_text(views.database),
+            quoted_text(events),
+        );
+        let shown = self.proving().query_raw(&sql).fetch_all();
+        let shown: Vec<String> = self.within_deadline(shown).await?;
+        let mut expected: Vec<&str> = event_columns().collect();
+        expected.extend(properties.iter().map(|column| column.name.as_str()));
+        if shown.is_empty() || expected == shown {
+            return Ok(false);
+        }
+        let source = &self.settings.database;
+        let view = view_statement(views, &self.on_cluster(), source, events, properties);
+        self.execute(&view).await.map(|()| true)
+    }
+}
+
+/// Columns of `events` without its property columns.
+fn event_columns() -> impl Iterator<Item = &'static str> {
+    let target = Table::Events.insert_target();
+    let columns = target.split(['(', ')']).nth(1).unwrap_or_default();
+    columns.split(',')
 }
 
 /// Columns of a table or view, as projects see them: none is `LowCardinality`.
@@ -117,13 +155,48 @@ impl ClickHouse {
 /// Filtered rows of such a column keep the dictionary of the whole part, with the values of all
 /// projects, and functions are executed on all of it: errors tell of values of others. `toString`
 /// keeps the dictionary as well; a cast makes texts of the filtered rows.
-pub(crate) fn visible_columns(view: &str) -> &'static str {
+///
+/// Columns of events are listed one by one: a property column that is added between the look at its
+/// type and the making of the view would be shown with its dictionary.
+fn visible_columns(view: &str, properties: &[StoredColumn]) -> String {
+    let text = |name: &str| format!("CAST({name}, 'String') AS {name}");
+    let all_but = |name: &str| format!("* REPLACE ({})", text(name));
     match view {
-        "events" | "events_with_persons" => "* REPLACE (CAST(event, 'String') AS event)",
-        "groups" => "* REPLACE (CAST(group_type, 'String') AS group_type)",
-        "rejected_events" => "* REPLACE (CAST(code, 'String') AS code)",
-        _ => "*",
+        "events" => {
+            let own = event_columns().map(|name| match name {
+                "event" => text(name),
+                _ => name.to_owned(),
+            });
+            let properties = properties.iter().map(|column| match column.is_dictionary {
+                true => text(&quoted_name(&column.name)),
+                false => quoted_name(&column.name),
+            });
+            own.chain(properties).collect::<Vec<_>>().join(", ")
+        }
+        "events_with_persons" => all_but("event"),
+        "groups" => all_but("group_type"),
+        "rejected_events" => all_but("code"),
+        _ => "*".to_owned(),
     }
+}
+
+/// Statement that makes a view for projects, or replaces it.
+pub(crate) fn view_statement(
+    views: &ProjectViews<'_>,
+    on_cluster: &str,
+    source: &str,
+    view: &str,
+    properties: &[StoredColumn],
+) -> String {
+    format!(
+        "CREATE OR REPLACE VIEW {database}.{name}{on_cluster} DEFINER = {definer} \
+         SQL SECURITY DEFINER AS SELECT {columns} FROM {source}.{name}",
+        database = quoted_name(views.database),
+        name = quoted_name(view),
+        definer = quoted_name(views.definer),
+        columns = visible_columns(view, properties),
+        source = quoted_name(source),
+    )
 }
 
 fn tokens(views: &ProjectViews<'_>) -> String {
@@ -137,15 +210,11 @@ fn tokens(views: &ProjectViews<'_>) -> String {
 /// Statements in their order: whoever had an earlier token loses the rows first.
 fn statements(
     views: &ProjectViews<'_>,
-    source: &str,
+    (source, properties): (&str, &[StoredColumn]),
     token: &ProjectToken,
     kept: Option<&[ProjectToken]>,
 ) -> Vec<String> {
-    let (database, source, tokens) = (
-        quoted_name(views.database),
-        quoted_name(source),
-        tokens(views),
-    );
+    let (database, tokens) = (quoted_name(views.database), tokens(views));
     let (project_id, hash) = (token.team_id, quoted_text(&token.hash));
     let mut statements = vec![
         format!("CREATE DATABASE IF NOT EXISTS {database}"),
@@ -164,12 +233,7 @@ fn statements(
         ));
     }
     for view in views.views {
-        let (columns, view) = (visible_columns(view), quoted_name(view));
-        statements.push(format!(
-            "CREATE OR REPLACE VIEW {database}.{view} DEFINER = {definer} SQL SECURITY DEFINER \
-             AS SELECT {columns} FROM {source}.{view}",
-            definer = quoted_name(views.definer),
-        ));
+        statements.push(view_statement(views, "", source, view, properties));
     }
     // Twice by two processes at once: that shows no row twice.
     statements.push(format!(
@@ -196,7 +260,8 @@ mod tests {
             hash: hash.to_owned(),
         };
         let kept = [token("CD"), token("EF")];
-        let statements = statements(&views, "millrace", &token("AB"), Some(&kept));
+        let source = ("millrace", &[][..]);
+        let statements = statements(&views, source, &token("AB"), Some(&kept));
         let at = |part: &str| {
             let found = statements.iter().position(|sql| sql.contains(part));
             found.unwrap_or_else(|| panic!("{part}: {statements:?}"))
@@ -211,5 +276,36 @@ mod tests {
                 < at("SELECT 'AB'")
         );
         assert!(at("SELECT * FROM `millrace`.`persons`") < at("SELECT 'AB'"));
+    }
+
+    #[test]
+    fn a_view_of_events_casts_dictionaries_and_lists_its_columns() {
+        let views = ProjectViews {
+            database: "project",
+            tokens: "tokens",
+            views: &["events"],
+            definer: "project_views",
+        };
+        let column = |name: &str, is_dictionary| StoredColumn {
+            name: name.to_owned(),
+            comment: String::new(),
+            is_dictionary,
+            is_everywhere: true,
+        };
+        let properties = [column("property_1", false), column("property_2", true)];
+        let own = "uuid, CAST(event, 'String') AS event, properties, timestamp, team_id, \
+                   distinct_id, created_at, historical_migration";
+        let cast = "CAST(`property_2`, 'String') AS `property_2`";
+        for (properties, columns) in [
+            (&[][..], own.to_owned()),
+            (&properties[..], format!("{own}, `property_1`, {cast}")),
+        ] {
+            let statement = view_statement(&views, "", "millrace", "events", properties);
+            let expected = format!(
+                "CREATE OR REPLACE VIEW `project`.`events` DEFINER = `project_views` \
+                 SQL SECURITY DEFINER AS SELECT {columns} FROM `millrace`.`events`"
+            );
+            assert_eq!(statement, expected);
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::dialect::Dialect;
 use crate::nonce::Nonce;
 use crate::rejected_events::RESENT;
 use crate::settings::{quoted_name, quoted_text};
+use crate::stats::STATS;
 use crate::{ClickHouse, PersonTable, QueryError};
 use millrace_rows::{ProjectId, Table};
 use serde::Deserialize;
@@ -93,7 +94,9 @@ impl ClickHouse {
             .iter()
             .map(|project| project.0.to_string())
             .collect();
-        for table in tables() {
+        // Sums alone make no project one with rows: they end by themselves, and one that is still
+        // written would bring a purged project back.
+        for table in tables().chain([STATS]) {
             self.execute_on_hosts(&format!(
                 "ALTER TABLE {database}.{table}{on_cluster} DELETE WHERE team_id IN ({project_ids}) \
                  SETTINGS mutations_sync = 0",

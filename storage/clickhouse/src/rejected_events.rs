@@ -1,7 +1,8 @@
-//! Reads rejected events for the operator's tools, and records those that were sent again.
+//! Reads rejected events for the operator's tools and the API, and records those that were sent
+//! again.
 
 use crate::settings::{quoted_name, quoted_text};
-use crate::{ClickHouse, QueryError, QueryErrorKind};
+use crate::{ClickHouse, QueryError, QueryErrorKind, RejectedFilter};
 use millrace_rows::{Micros, Table};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -15,25 +16,6 @@ const ROWS_OF_AN_INSERT: usize = 1_000;
 /// memory at once.
 const FEW_AT_ONCE: &str = "max_memory_usage = 1073741824, max_threads = 1, max_block_size = 4, preferred_block_size_bytes = 1048576, \
      preferred_max_column_in_block_size_bytes = 1048576";
-
-/// Filter of rejected events; all conditions have to hold.
-#[derive(Clone, Debug, Default)]
-pub struct RejectedFilter {
-    /// Project of the events.
-    pub project_id: Option<i64>,
-    /// Code of the rejection.
-    pub code: Option<String>,
-    /// Earliest time of receipt.
-    pub since: Option<Micros>,
-    /// Id of the request.
-    pub request_id: Option<String>,
-    /// Index in the batch, from 0.
-    pub index: Option<u32>,
-    /// True to select only events that were not sent again.
-    pub unsent: bool,
-    /// Most rows; the newest are returned.
-    pub rows_max: u32,
-}
 
 /// One rejected event, without its JSON: that may be large, see [`ClickHouse::rejected_raws`].
 #[derive(clickhouse::Row, Clone, Debug, Deserialize)]
@@ -54,8 +36,8 @@ pub struct RejectedEvent {
     pub detail: String,
     /// True if the event was part of a historical migration.
     pub historical_migration: bool,
-    /// Time when an operator last sent the event again and it was accepted, in microseconds since
-    /// 1970; 0 if none did.
+    /// Time when somebody last sent the event again and it was accepted, in microseconds since 1970;
+    /// 0 if nobody did.
     pub resent_at: i64,
 }
 
@@ -178,9 +160,9 @@ impl ClickHouse {
     /// # Errors
     /// If the server cannot be asked.
     pub async fn rejected_count(&self, filter: &RejectedFilter) -> Result<u64, QueryError> {
-        let from = self.rejected_source(filter);
+        let (from, limit) = (self.rejected_source(filter), filter.time_limit());
         self.fetch_u64(&format!(
-            "SELECT count() {from} SETTINGS join_use_nulls = 0"
+            "SELECT count() {from} SETTINGS join_use_nulls = 0{limit}"
         ))
         .await
     }
@@ -197,9 +179,10 @@ impl ClickHouse {
         let sql = format!(
             "SELECT r.team_id AS team_id, toString(r.code) AS code, count() AS events {from} \
              GROUP BY r.team_id, r.code ORDER BY events DESC, r.team_id, r.code LIMIT {rows_max} \
-             SETTINGS join_use_nulls = 0, max_memory_usage = 1073741824",
+             SETTINGS join_use_nulls = 0, max_memory_usage = 1073741824{limit}",
             from = self.rejected_source(filter),
             rows_max = filter.rows_max,
+            limit = filter.time_limit(),
         );
         let query = self.seeing_quorum(self.client().query_raw(&sql));
         self.within_deadline(query.fetch_all()).await
@@ -273,52 +256,52 @@ impl ClickHouse {
     }
 
     fn rejected_query(&self, filter: &RejectedFilter) -> String {
+        let order = "ORDER BY r.received_at DESC, r.request_id DESC, r.`index` DESC";
+        let (rows_max, skipped) = (filter.rows_max, filter.rows_skipped);
+        let cut = format!("{order} LIMIT {rows_max} OFFSET {skipped}");
+        let from = if filter.unsent {
+            format!("{} {cut}", self.rejected_source(filter))
+        } else {
+            // Cut before they are joined: few of many rows are read whole.
+            let rows = format!(
+                "(SELECT team_id, received_at, request_id, `index`, code, attr, detail, historical_migration \
+                 FROM {table} AS r WHERE {conditions} {cut})",
+                table = self.source(Table::RejectedEvents),
+                conditions = filter.conditions().join(" AND "),
+            );
+            format!("{} {order}", self.joined_with_resent(&rows, filter))
+        };
         format!(
             "SELECT r.team_id AS team_id, toUnixTimestamp64Micro(r.received_at) AS received_at, \
              r.request_id AS request_id, r.`index` AS `index`, toString(r.code) AS code, r.attr AS attr, \
              r.detail AS detail, r.historical_migration AS historical_migration, s.sent_at AS resent_at \
-             {from} ORDER BY r.received_at DESC, r.request_id DESC, r.`index` DESC LIMIT {rows_max} \
-             SETTINGS join_use_nulls = 0, max_memory_usage = 1073741824",
-            from = self.rejected_source(filter),
-            rows_max = filter.rows_max,
+             {from} SETTINGS join_use_nulls = 0, max_memory_usage = 1073741824{limit}",
+            limit = filter.time_limit(),
         )
     }
 
     /// Returns a FROM of the rows that match the filter as `r`, joined with the time they were sent
     /// again in `s`.
-    fn rejected_source(&self, filter: &RejectedFilter) -> String {
+    pub(crate) fn rejected_source(&self, filter: &RejectedFilter) -> String {
+        let mut conditions = filter.conditions();
+        if filter.unsent {
+            conditions.push("s.sent_at = 0".to_owned());
+        }
+        let rows = self.source(Table::RejectedEvents);
+        let joined = self.joined_with_resent(&rows, filter);
+        format!("{joined} WHERE {}", conditions.join(" AND "))
+    }
+
+    /// Returns a FROM of rows as `r`, joined with the time they were sent again in `s`.
+    fn joined_with_resent(&self, rows: &str, filter: &RejectedFilter) -> String {
         let of_project = filter.project_id.map(|id| format!("team_id = {id}"));
-        let conditions = [
-            of_project
-                .as_ref()
-                .map(|condition| format!("r.{condition}")),
-            filter
-                .code
-                .as_deref()
-                .map(|code| format!("r.code = {}", quoted_text(code))),
-            filter
-                .since
-                .map(|at| format!("r.received_at >= fromUnixTimestamp64Micro({}, 'UTC')", at.0)),
-            filter
-                .request_id
-                .as_deref()
-                .map(|id| format!("r.request_id = {}", quoted_text(id))),
-            filter.index.map(|index| format!("r.`index` = {index}")),
-            filter.unsent.then(|| "s.sent_at = 0".to_owned()),
-        ];
-        let conditions: Vec<String> = std::iter::once("1".to_owned())
-            .chain(conditions.into_iter().flatten())
-            .collect();
         format!(
-            "FROM {table} AS r LEFT JOIN (\
+            "FROM {rows} AS r LEFT JOIN (\
              SELECT team_id, request_id, `index`, max(toUnixTimestamp64Micro(resent_at)) AS sent_at FROM {resent} \
              WHERE {of_project} GROUP BY team_id, request_id, `index`) AS s \
-             ON r.team_id = s.team_id AND r.request_id = s.request_id AND r.`index` = s.`index` \
-             WHERE {conditions}",
-            table = self.source(Table::RejectedEvents),
+             ON r.team_id = s.team_id AND r.request_id = s.request_id AND r.`index` = s.`index`",
             resent = self.source_named(RESENT),
             of_project = of_project.as_deref().unwrap_or("1"),
-            conditions = conditions.join(" AND "),
         )
     }
 }

@@ -67,7 +67,8 @@ impl ClickHouse {
     /// Returns the error of an answer, or, if it cannot be read as it is not ClickHouse's, that of a
     /// gateway: it may answer everything with a page and status 200.
     async fn unless_unproven(&self, host: Host, error: QueryError) -> QueryError {
-        if error.code.is_some() || error.kind != QueryErrorKind::Other {
+        let may_be_unreadable = [QueryErrorKind::Other, QueryErrorKind::NotClickHouse];
+        if error.code.is_some() || !may_be_unreadable.contains(&error.kind) {
             return error;
         }
         let query_id = Uuid::new_v4().to_string();
@@ -92,6 +93,12 @@ impl ClickHouse {
         if first.as_ref().is_err_and(QueryError::schema_is_missing) {
             self.make_catalog_ids(host).await?;
             // Other shards may have had the table, and an id.
+            first = self.first_catalog_id(host).await;
+        } else if first
+            .as_ref()
+            .is_err_and(|error| self.a_shard_may_lack_table(error))
+            && self.make_catalog_ids(host).await.is_ok()
+        {
             first = self.first_catalog_id(host).await;
         }
         let (first, own) = (first?, owner.catalog_id);
@@ -161,6 +168,13 @@ impl ClickHouse {
         let (answered, rows): (String, u64) = answer.unwrap_or(Err(Error::TimedOut))?;
         nonce.check(&answered)?;
         Ok(rows > 0)
+    }
+
+    /// Returns true if a shard other than the one that was asked may lack the table: that is reported
+    /// as a shard that cannot be reached.
+    fn a_shard_may_lack_table(&self, error: &QueryError) -> bool {
+        // ALL_CONNECTION_TRIES_FAILED, NO_REMOTE_SHARD_AVAILABLE
+        self.settings.sharded().is_some() && matches!(error.code, Some(279 | 519))
     }
 
     async fn make_catalog_ids(&self, host: Host) -> Result<(), QueryError> {

@@ -4,7 +4,8 @@
 //! statement and the row that records the migration. Released migrations are never edited; a change
 //! is a new migration with the next number.
 //!
-//! No column has a DEFAULT: it would differ between replicas and between two tries of one insert.
+//! No column here has a DEFAULT: it would differ between replicas and between two tries of one
+//! insert. Property columns, which depend on their row alone, are added beside the migrations.
 
 use crate::dialect::Dialect;
 
@@ -13,6 +14,8 @@ use crate::dialect::Dialect;
 const BY_DISTINCT_ID: &str = "sipHash64(distinct_id)";
 /// Sharding key of rejected events, which need not have a distinct id.
 const BY_REQUEST: &str = "sipHash64(request_id)";
+/// Sharding key of sums, whose versions a merge has to find together.
+const BY_PROJECT: &str = "sipHash64(team_id)";
 /// Table of boot ids.
 pub(crate) const BOOT_IDS: &str = "server_runs";
 /// Table of the catalogs that have used the tables.
@@ -29,7 +32,7 @@ pub(crate) struct Migration {
 }
 
 /// Every migration, in order.
-pub(crate) const MIGRATIONS: [Migration; 7] = [
+pub(crate) const MIGRATIONS: [Migration; 8] = [
     Migration {
         version: 1,
         name: "events",
@@ -71,6 +74,14 @@ pub(crate) const MIGRATIONS: [Migration; 7] = [
         version: 7,
         name: "catalog_ids",
         statements: |dialect| vec![catalog_ids(dialect)],
+    },
+    Migration {
+        version: 8,
+        name: "project_stats",
+        statements: |dialect| {
+            let create = crate::stats::create(dialect);
+            dialect.spread(crate::stats::STATS, create, BY_PROJECT)
+        },
     },
 ];
 

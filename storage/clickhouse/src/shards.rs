@@ -5,6 +5,7 @@ use crate::definitions::unknown_cluster;
 use crate::dialect::{Dialect, everywhere};
 use crate::rejected_events::RESENT;
 use crate::settings::{quoted_name, quoted_text};
+use crate::stats::STATS;
 use crate::{ClickHouse, MigrateError, PersonTable, QueryError, Replication};
 use clickhouse::Client;
 use clickhouse::error::Error;
@@ -27,7 +28,10 @@ struct ShardRows {
 
 /// Tables whose rows are spread over shards.
 fn spread() -> impl Iterator<Item = &'static str> {
-    Table::ALL.into_iter().map(Table::name).chain([RESENT])
+    Table::ALL
+        .into_iter()
+        .map(Table::name)
+        .chain([RESENT, STATS])
 }
 
 impl ClickHouse {

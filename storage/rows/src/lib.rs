@@ -12,11 +12,13 @@
 //! | `batch` | [`Batch`]: one request's rows, on their way from the parser to the log |
 //! | `event`, `rejected_row`, `person` | the rows, and their encoding |
 //! | `restamp` | another time of receipt for encoded rows |
+//! | `stored` | views of encoded rows |
 //! | `person_id` | the ids of persons that were never merged |
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
 //! | `counted` | numbers with their noun |
 //! | `network` | [`network_of`]: the network that a client's limits count for |
+//! | `property_column` | [`PropertyColumn`]: columns of single properties, and their values |
 //! | `rare_log` | [`RareLog`]: failures that come again and again are logged rarely |
 //! | `shown` | foreign texts with escaped control characters |
 //! | `thrift` | reader of the encoding of Parquet's metadata |
@@ -33,11 +35,13 @@ mod key;
 mod network;
 mod person;
 mod person_id;
+mod property_column;
 mod rare_log;
 mod rejected_row;
 mod restamp;
 pub mod rowbinary;
 mod shown;
+mod stored;
 mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -52,7 +56,9 @@ pub use key::RowKey;
 pub use network::network_of;
 pub use person::{PERSON_PROPERTIES_BYTES_MAX, PROPERTY_BYTES_BESIDE, PersonUpdateRow, UpdateKind};
 pub use person_id::{PERSON_NAMESPACE, person_id};
+pub use property_column::{PropertyColumn, PropertyType};
 pub use rare_log::RareLog;
 pub use rejected_row::RejectedRow;
 pub use shown::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
+pub use stored::{StoredEvent, StoredRejected};
 pub use table::Table;

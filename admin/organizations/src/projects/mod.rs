@@ -7,6 +7,8 @@
 //! | `keys` | project keys, with which events are posted |
 //! | `change` | settings, deletion |
 //! | `clickhouse_users` | users of projects in ClickHouse |
+//! | `property_columns` | properties that become columns of `events` |
+//! | `rejected_event_resends` | rejected events that are being sent again |
 //! | `locks` | projects that are about to be changed |
 
 mod change;
@@ -15,11 +17,17 @@ mod handles;
 mod input;
 mod keys;
 mod locks;
+mod property_columns;
+mod rejected_event_resends;
 
 pub use clickhouse_users::{ClickHouseUsers, NewClickHouseLogin};
 pub use handles::{ProjectKeyChanges, Projects};
 pub(crate) use input::CheckedProject;
 pub use input::{NewProject, ProjectChange};
+pub use property_columns::{
+    NewPropertyColumn, ProjectColumns, PropertyColumns, PropertyColumnsChange,
+};
+pub use rejected_event_resends::{BegunResend, NewResend, RejectedEventResends};
 
 use keys::{is_imported, key_taken};
 use locks::project_audit;

@@ -1,7 +1,7 @@
 //! Operations that read the logs of exports and their runs.
 
 use super::bodies::ExportBody;
-use super::paths::{Paths, READ, place, time_of};
+use super::paths::{Paths, READ, place};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
@@ -128,8 +128,8 @@ async fn lines(context: &Context, run_id: Option<Uuid>) -> Result<Envelope<LineB
     let page = context.page_up_to(LINES_MAX);
     let filter = ExportLogFilter {
         run_id,
-        after: time_of(context, "after")?,
-        before: time_of(context, "before")?,
+        after: context.query_time("after")?,
+        before: context.query_time("before")?,
         levels: levels(context)?,
         search: context.query("search"),
     };

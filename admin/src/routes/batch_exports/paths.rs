@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::error::ApiError;
-use millrace_catalog::{Actor, Feature, ProjectId, RequiredScope, UtcTime, features};
+use millrace_catalog::{Actor, Feature, ProjectId, RequiredScope, features};
 use millrace_dial::addresses::is_public;
 use millrace_exports::{DestinationLimits, ExportPlace, ExportWriter};
 
@@ -84,16 +84,4 @@ pub(super) fn writer<'a>(
             export_root: services.config.export_root.as_deref(),
         },
     })
-}
-
-/// Time of the query. An invalid one is an error, as the list would be another without it.
-pub(super) fn time_of(context: &Context, name: &str) -> Result<Option<UtcTime>, ApiError> {
-    let Some(text) = context.query(name) else {
-        return Ok(None);
-    };
-    // A plus sign that was not percent-encoded arrives as a space.
-    let parsed = UtcTime::parse(&text).or_else(|| UtcTime::parse(&text.replace(' ', "+")));
-    let detail = "Give a time with a zone in ISO 8601, such as 2025-03-01T10:00:00Z.";
-    let refused = || ApiError::invalid("invalid_input", Some(name), detail);
-    parsed.map(Some).ok_or_else(refused)
 }

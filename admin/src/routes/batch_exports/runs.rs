@@ -1,7 +1,7 @@
 //! Operations that list, read, retry and cancel runs.
 
 use super::bodies::RunBody;
-use super::paths::{FEATURE, Paths, READ, WRITE, place, time_of};
+use super::paths::{FEATURE, Paths, READ, WRITE, place};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
@@ -59,10 +59,10 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
 async fn list(context: Context) -> Result<Envelope<RunBody>, ApiError> {
     let (place, id, page) = (place(&context)?, context.uuid("id")?, context.page());
     let filter = RunFilter {
-        after: time_of(&context, "after")?,
-        before: time_of(&context, "before")?,
-        start: time_of(&context, "start")?,
-        end: time_of(&context, "end")?,
+        after: context.query_time("after")?,
+        before: context.query_time("before")?,
+        start: context.query_time("start")?,
+        end: context.query_time("end")?,
         order: match context.query("ordering").as_deref() {
             Some("data_interval_start") => RunOrder::EarliestWindowFirst,
             Some("-data_interval_start") => RunOrder::LatestWindowFirst,

@@ -8,8 +8,7 @@ mod accept;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
-use crate::project_queries::{ANSWER_BYTES_MAX, ProjectQuery, QUERY_BYTES_MAX, QueryFailure};
-use crate::query_slots::{NoSlot, ORGANIZATION_MAX};
+use crate::project_queries::{ANSWER_BYTES_MAX, ProjectQuery, QUERY_BYTES_MAX};
 use crate::response::stream::{BodyStream, Pieces};
 use crate::response::{ApiResponse, HandlerResult};
 use accept::{MEDIA_TYPES, accepted_format};
@@ -91,14 +90,8 @@ struct QueryBody {
 
 async fn run(context: Context, body: QueryBody) -> HandlerResult {
     let format = accepted_format(&context.request.headers)?;
-    let organization_id = context.organization_id()?;
     let queries = context.project_queries()?;
-    let slots = &context.services.query_slots;
-    let permit = slots.acquire(organization_id).await;
-    let permit = permit.map_err(|refused| match refused {
-        NoSlot::Full => ApiError::too_many_queries(ORGANIZATION_MAX),
-        NoSlot::HourUsedUp => QueryFailure::QuotaExceeded.into(),
-    })?;
+    let permit = context.query_permit().await?;
     let project_id = context.project()?.id;
     let query = ProjectQuery {
         project_id,

@@ -36,7 +36,9 @@ KNOWN_MAX = 20
 VALID = {
     "destination": lambda: {"type": "NoOp", "config": {}},
     "domain": lambda: f"d{choice.getrandbits(64):x}.example.com",
+    "code": lambda: "missing_event",
     "end_at": lambda: "2020-01-02T00:00:00Z",
+    "events": lambda: [],
     "expires_at": lambda: "2100-01-01T00:00:00Z",
     "hogql_query": lambda: None,
     "interval": lambda: "hour",

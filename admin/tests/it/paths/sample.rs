@@ -2,6 +2,7 @@
 
 use crate::Fixture;
 use crate::fake_queries::running_query;
+use crate::fake_rejected_events::rejected_event;
 use millrace_catalog::{Actor, Level, LogLevel, User, UtcTime};
 use millrace_exports::{ExportLogs, ExportRuns, NewExportLog, NewRun};
 use millrace_organizations::{Invites, NewInvite, PluginFamily};
@@ -74,6 +75,7 @@ impl SampleData {
         }
         let project_id = self.id("projects").parse().unwrap();
         self.set("query", &running_query(project_id));
+        self.set("rejected_events", &rejected_event(project_id));
         for family in PluginFamily::ALL {
             let path = format!("/api/organizations/:organization_id/{}/", family.segment());
             let body = json!({ "plugin_type": "source" });

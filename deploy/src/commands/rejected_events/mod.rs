@@ -1,20 +1,12 @@
 //! `millrace rejected`: lists, shows and resends rejected events. They are kept with the reason, so
-//! that they can be corrected and sent again.
+//! that they can be corrected and sent again, by [`crate::rejected_events`].
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `resend` | the loop that sends events again and records the accepted ones |
-//! | `corrected` | an event as it is sent again |
-//! | `raws` | the JSON of events, read in bounded groups |
-//! | `client` | one request to the server, and its outcome |
-//! | `pending_resend` | the request under way, for the next resend if this one is stopped |
+//! | `resend` | sends events again, and prints outcomes and the next step |
 //! | `selection` | selection of events, and what to say where it finds none |
 //! | `show` | events for people |
 
-mod client;
-mod corrected;
-mod pending_resend;
-mod raws;
 mod resend;
 mod selection;
 mod show;
@@ -22,13 +14,12 @@ mod show;
 use super::{Invocation, table};
 use crate::config::Config;
 use crate::output;
+use crate::rejected_events::time_text;
 use anyhow::bail;
 use clap::Subcommand;
 use millrace_catalog::bounded_json;
 use millrace_clickhouse::RejectedEvent;
-use selection::{
-    EventSelection, NO_EVENT, explain_none, find, print_limit_hint, sent_again, time_text,
-};
+use selection::{EventSelection, NO_EVENT, explain_none, find, print_limit_hint, sent_again};
 use serde_json::Value;
 
 /// Subcommand of `millrace rejected`.
@@ -68,7 +59,7 @@ pub fn run(config: &Config, command: &Command, invocation: &Invocation) -> anyho
             set,
         } => {
             let selection = selection.with_unsent(!all);
-            return resend::run(config, &selection, set, invocation);
+            return resend::run(config, &selection, set, *all, invocation);
         }
     };
     let found = find(config, selection)?;

@@ -3,6 +3,7 @@
 use crate::commands::{Invocation, counted, table};
 use crate::config::Config;
 use crate::numbers::{count, positive, project};
+use crate::rejected_events::time_text;
 use crate::{connect, output};
 use anyhow::Context;
 use clap::Args;
@@ -51,7 +52,8 @@ impl EventSelection {
         }
     }
 
-    fn filter(&self) -> RejectedFilter {
+    /// Filter of the selected events.
+    pub(super) fn filter(&self) -> RejectedFilter {
         RejectedFilter {
             project_id: self.project_id,
             code: self.code.clone(),
@@ -60,6 +62,7 @@ impl EventSelection {
             index: self.index,
             unsent: self.unsent,
             rows_max: self.rows_max,
+            ..RejectedFilter::default()
         }
     }
 }
@@ -216,14 +219,6 @@ fn print_counts(config: &Config, selection: &EventSelection) -> anyhow::Result<(
 /// Time at which an event was sent again and accepted, as text.
 pub(super) fn sent_again(event: &RejectedEvent) -> Option<String> {
     (event.resent_at > 0).then(|| time_text(event.resent_at))
-}
-
-/// Formats microseconds since 1970, with no more digits than the fraction of the second has.
-pub(super) fn time_text(micros: i64) -> String {
-    UtcTime(micros)
-        .checked_datetime()
-        .filter(|at| at.year() >= 0)
-        .map_or_else(|| micros.to_string(), |at| format!("{at}Z"))
 }
 
 /// Parses a time of the command line.

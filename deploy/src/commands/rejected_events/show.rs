@@ -1,9 +1,10 @@
 //! `millrace rejected show`: prints events with the JSON that was sent.
 
-use super::raws::{self, PIECE_EVENTS_MAX, RAW_BYTES_MAX};
-use super::selection::{sent_again, time_text};
+use super::selection::{ask, sent_again};
 use crate::config::Config;
 use crate::output;
+use crate::rejected_events::raws::{self, PIECE_EVENTS_MAX, RAW_BYTES_MAX};
+use crate::rejected_events::time_text;
 use millrace_clickhouse::RejectedEvent;
 use millrace_rows::{shown, shown_json};
 use serde::de::IgnoredAny;
@@ -16,8 +17,13 @@ use std::borrow::Cow;
 pub(super) fn run(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<()> {
     let events: Vec<_> = events.iter().collect();
     for piece in events.chunks(PIECE_EVENTS_MAX) {
-        for group in raws::groups(config, piece)? {
-            let raws = raws::read(config, &group.events)?;
+        let groups = ask(config, async |clickhouse| {
+            raws::groups(clickhouse, piece).await
+        })?;
+        for group in groups {
+            let raws = ask(config, async |clickhouse| {
+                clickhouse.rejected_raws(&group.events, RAW_BYTES_MAX).await
+            })?;
             for (event, raw) in group.events.iter().zip(&raws) {
                 print(event, raw);
             }

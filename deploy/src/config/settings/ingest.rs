@@ -1,9 +1,10 @@
 //! Settings of ingestion: the log, workers, proxies, shutdown.
 
-use super::values::size;
+use super::values::{listen_address, size};
 use crate::numbers::{count, seconds};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Settings of ingestion.
@@ -52,6 +53,22 @@ pub struct IngestSettings {
         value_name = "NET,…"
     )]
     pub trusted_proxies: Vec<String>,
+    /// Listen address for the organization API of other processes, which reads the node's live
+    /// stream there; none by default
+    ///
+    /// For several nodes. Open it to the installation's own network only: the token, which is in
+    /// the catalog, goes over it as it is.
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_NODE_ADDR",
+        value_parser = listen_address,
+        value_name = "ADDR"
+    )]
+    pub node_addr: Option<SocketAddr>,
+    /// URL by which those processes reach `node_addr`; by default http://<node_addr>
+    #[arg(long, global = true, env = "MILLRACE_NODE_URL", value_name = "URL")]
+    pub node_url: Option<String>,
     /// Seconds that a shutdown goes on accepting connections while health checks report not ready
     ///
     /// As long as a load balancer takes to notice.

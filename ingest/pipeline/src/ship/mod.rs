@@ -1,7 +1,8 @@
 //! Ships the log into ClickHouse, each row exactly once.
 //!
 //! Per lane one shipper reads the synced frames, gathers their sections by column list and month,
-//! and sends each batch of sections as one insert, whose bytes are the log's own.
+//! and sends each batch of sections as one insert, whose bytes are the log's own, or are made of
+//! them.
 //!
 //! ```text
 //! log ──Reader──> Plan (gather, take) ──checkpoint──> Delivery ──insert──> ClickHouse
@@ -21,6 +22,8 @@
 //! | `retries` | limits the batches that fail again and again |
 //! | `execute` | reads a batch's bytes, delivers, dead-letters rows that cannot be read |
 //! | `source`, `rows`, `chosen_rows` | reads a batch's bytes; cuts them between rows |
+//! | `sent_rows` | makes a native block of a batch's rows, if they are to be sent as one |
+//! | `filled_columns` | property columns that blocks have |
 //! | `blocking` | runs work that may block; its panic ends the task that waits for it |
 //! | `dead_letters` | keeps rows that ClickHouse refuses |
 //!
@@ -39,6 +42,7 @@ mod dead_letters;
 mod deliver;
 mod event_search;
 mod execute;
+mod filled_columns;
 mod insert_batch;
 mod insert_result;
 mod lane;
@@ -51,6 +55,7 @@ mod row_lookup;
 mod rows;
 mod salvage;
 mod section;
+mod sent_rows;
 mod sink;
 mod source;
 
@@ -59,6 +64,7 @@ mod delivery_model;
 #[cfg(test)]
 mod fake_sink;
 
+pub use filled_columns::FilledColumns;
 pub use lane::{ShipError, run};
 pub use limits::Limits;
-pub use options::ShipOptions;
+pub use options::{InsertFormat, ShipOptions};

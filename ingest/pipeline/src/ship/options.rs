@@ -1,8 +1,22 @@
 //! Options of a shipper.
 
+use super::filled_columns::FilledColumns;
 use super::limits::Limits;
 use millrace_rows::Lane;
 use std::path::PathBuf;
+
+/// Format in which batches of events are sent. Others, parts, and rows that no block can be made
+/// of are sent as they are in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InsertFormat {
+    /// Rows as they are in the log.
+    #[default]
+    RowBinary,
+    /// Native blocks as they are: a copy less, and as many bytes as the rows have.
+    NativePlain,
+    /// Native blocks that are compressed like the rows in the log.
+    NativeLz4,
+}
 
 /// Options of a lane's shipper.
 #[derive(Clone, Debug)]
@@ -14,6 +28,10 @@ pub struct ShipOptions {
     pub dead_letters_dir: PathBuf,
     /// Limits that decide when sections become a batch.
     pub limits: Limits,
+    /// Format in which batches of events are sent.
+    pub insert_format: InsertFormat,
+    /// Property columns that native blocks have; none by default.
+    pub filled_columns: FilledColumns,
 }
 
 impl ShipOptions {
@@ -24,6 +42,8 @@ impl ShipOptions {
             node: node.into(),
             dead_letters_dir: dead_letters_dir.into(),
             limits: Limits::of(lane),
+            insert_format: InsertFormat::default(),
+            filled_columns: FilledColumns::default(),
         }
     }
 }

@@ -27,7 +27,7 @@ const PIECE_BYTES: u64 = 256 << 10;
 /// Pause between two pieces. A batch sent at once kept a core from requests for 20 ms, and their
 /// 99th percentile was 11 instead of 7 ms. Four batches can still send some 500 MB/s, more than a
 /// server takes.
-const PIECE_PAUSE: Duration = Duration::from_millis(2);
+pub const PIECE_PAUSE: Duration = Duration::from_millis(2);
 
 /// Payload of a batch. A cut section is in memory; anything else is read while it is sent.
 #[derive(Debug)]

@@ -20,3 +20,4 @@ mod ship;
 mod ship_crashes;
 mod ship_faults;
 mod ship_fixture;
+mod ship_native;

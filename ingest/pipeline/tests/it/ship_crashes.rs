@@ -1,8 +1,8 @@
 //! The engine and the shipper killed in the middle of inserts: every row arrives exactly once.
 
-use crate::ship_fixture::{Database, LIMITS, TIMES, Writer, start};
+use crate::ship_fixture::{Database, FORMATS, LIMITS, TIMES, Writer, start, start_with};
 use millrace_embedded::testing::{TestEngine, shared};
-use millrace_pipeline::ship::Limits;
+use millrace_pipeline::ship::{InsertFormat, Limits};
 use millrace_rows::testing::number_from_env;
 use rand::{RngExt, SeedableRng};
 use std::path::Path;
@@ -27,12 +27,21 @@ async fn write_for_a_while(writer: &mut Writer, random: &mut impl RngExt) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_killed_repeatedly_has_every_row_once() {
+    kill_engine_repeatedly(InsertFormat::RowBinary).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_killed_repeatedly_has_every_row_of_native_blocks_once() {
+    kill_engine_repeatedly(InsertFormat::NativePlain).await;
+}
+
+async fn kill_engine_repeatedly(format: InsertFormat) {
     let mut random = rand::rngs::StdRng::seed_from_u64(1);
     let mut engine = TestEngine::start();
     let database = Database::on(&engine, "ship_engine_killed");
     database.migrate().await;
     let dir = tempfile::tempdir().unwrap();
-    let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+    let (mut writer, shipping) = start_with(dir.path(), &database, LIMITS, format);
     for _ in 0..crashes() {
         write_for_a_while(&mut writer, &mut random).await;
         engine.kill9();
@@ -74,7 +83,9 @@ async fn both_killed_at_once_repeatedly_leave_every_row_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut rows = 0;
     for round in 0..crashes() {
-        let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+        // Formats change from one start to the next, as by an upgrade.
+        let (_, format) = FORMATS[round as usize % FORMATS.len()];
+        let (mut writer, shipping) = start_with(dir.path(), &database, LIMITS, format);
         writer.continue_from(rows);
         write_for_a_while(&mut writer, &mut random).await;
         rows = writer.rows();

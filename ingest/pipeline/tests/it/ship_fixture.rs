@@ -7,7 +7,7 @@ use millrace_embedded::testing::TestEngine;
 use millrace_log::fs::DiskFs;
 use millrace_log::{Log, LogOptions, OpenError, Position, Recovery, Section, SectionHeader};
 use millrace_pipeline::LaneOutput;
-use millrace_pipeline::ship::{self, Limits, ShipError, ShipOptions};
+use millrace_pipeline::ship::{self, InsertFormat, Limits, ShipError, ShipOptions};
 use millrace_rows::{EventRow, Lane, Micros, Month, ProjectId, RowKey, SystemClock, Table};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,6 +34,13 @@ pub const LIMITS: Limits = Limits {
     sections_max: 1_000,
     parts_max: 128,
 };
+
+/// Formats of inserts, with names for databases.
+pub const FORMATS: [(&str, InsertFormat); 3] = [
+    ("rows", InsertFormat::RowBinary),
+    ("plain", InsertFormat::NativePlain),
+    ("lz4", InsertFormat::NativeLz4),
+];
 
 pub struct Database {
     pub clickhouse: ClickHouse,
@@ -115,6 +122,16 @@ pub struct Shipping {
 
 /// Opens the lane in `dir` and starts its shipper.
 pub fn start(dir: &Path, database: &Database, limits: Limits) -> (Writer, Shipping) {
+    start_with(dir, database, limits, InsertFormat::default())
+}
+
+/// Opens the lane in `dir` and starts its shipper, which sends batches in a format.
+pub fn start_with(
+    dir: &Path,
+    database: &Database,
+    limits: Limits,
+    insert_format: InsertFormat,
+) -> (Writer, Shipping) {
     let options = LogOptions {
         dir: dir.join("live"),
         segment_bytes: 1 << 20,
@@ -135,6 +152,7 @@ pub fn start(dir: &Path, database: &Database, limits: Limits) -> (Writer, Shippi
     };
     let mut options = ShipOptions::of(Lane::Live, "node", dir.join("dead-letters"));
     options.limits = limits;
+    options.insert_format = insert_format;
     let (stop, stopped) = oneshot::channel::<()>();
     let clickhouse = database.clickhouse.clone();
     let task = tokio::spawn(async move {

@@ -6,12 +6,13 @@ use crate::error::CatalogError;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, Statement};
 
 /// Tables whose `id` the database numbers.
-const NUMBERED: [&str; 5] = [
+const NUMBERED: [&str; 6] = [
     "users",
     "projects",
     "plugins",
     "plugin_configs",
     "batch_export_logs",
+    "property_columns",
 ];
 
 /// Has the other catalog go on with the numbers of this one.

@@ -7,16 +7,17 @@ use crate::entities::{
     batch_export_logs, batch_export_runs, batch_exports, catalog_ids, catalog_versions,
     clickhouse_users, deleted_batch_exports, deleted_organizations, deleted_plugins,
     deleted_projects, group_types, groups, historical_migrations, idempotency_bytes,
-    idempotency_keys, import_leases, import_quotas, ingest_nodes, leases, organization_domains,
-    organization_invites, organization_memberships, organizations, person_backlogs,
-    person_distinct_ids, person_new_ids, person_progress, personal_api_keys, persons,
-    plugin_configs, plugin_source_files, plugins, projects, proxy_records, role_memberships, roles,
-    unused_users, users, withdrawn_plugins,
+    idempotency_keys, import_leases, import_quotas, ingest_nodes, leases, node_endpoints,
+    organization_domains, organization_invites, organization_memberships, organizations,
+    person_backlogs, person_distinct_ids, person_new_ids, person_progress, personal_api_keys,
+    persons, plugin_configs, plugin_source_files, plugins, projects, property_columns,
+    proxy_records, rejected_event_resends, role_memberships, roles, unused_users, users,
+    withdrawn_plugins,
 };
 use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
 use sea_orm::{
-    ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, IntoSimpleExpr,
-    Iterable, ModelTrait, PrimaryKeyToColumn, QueryFilter, QueryOrder, QuerySelect, Value,
+    ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, IntoSimpleExpr, Iterable,
+    ModelTrait, PrimaryKeyToColumn, QueryFilter, QueryOrder, QuerySelect, Value,
 };
 
 /// Tables that have rows in a new catalog, or get them by a trigger while others are copied.
@@ -66,6 +67,8 @@ in_order!(
     catalog_versions,
     leases,
     proxy_records,
+    property_columns,
+    rejected_event_resends,
     plugins,
     plugin_source_files,
     plugin_configs,
@@ -87,6 +90,7 @@ in_order!(
     person_backlogs,
     person_new_ids,
     ingest_nodes,
+    node_endpoints,
     historical_migrations,
     import_quotas,
     import_leases,

@@ -32,6 +32,11 @@ pub(super) fn integer(name: &'static str) -> ColumnDef {
     ColumnDef::new(name).integer().not_null().take()
 }
 
+/// Integers of 32 bits, or null.
+pub(super) fn integer_null(name: &'static str) -> ColumnDef {
+    ColumnDef::new(name).integer().null().take()
+}
+
 /// JSON as text.
 pub(super) fn json(name: &'static str) -> ColumnDef {
     ColumnDef::new(name).json().not_null().take()

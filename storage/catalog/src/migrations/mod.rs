@@ -31,6 +31,10 @@ mod m0049_export_holds;
 mod m0050_import_leases;
 mod m0051_clickhouse_users;
 mod m0052_catalog_ids;
+mod m0053_property_columns;
+mod m0054_node_endpoints;
+mod m0055_rejected_event_resends;
+mod m0056_stats_lease;
 mod runner;
 mod steps;
 
@@ -52,10 +56,14 @@ const RECORD_SQUASH: &str = "\
     DELETE FROM seaql_migrations WHERE version <> 'c0001_schema'";
 
 /// Migrations of a new catalog.
-static MIGRATIONS: [&dyn Migrate; 3] = [
+static MIGRATIONS: [&dyn Migrate; 7] = [
     &c0001_schema::Migration,
     &m0051_clickhouse_users::Migration,
     &m0052_catalog_ids::Migration,
+    &m0053_property_columns::Migration,
+    &m0054_node_endpoints::Migration,
+    &m0055_rejected_event_resends::Migration,
+    &m0056_stats_lease::Migration,
 ];
 
 /// State of a catalog's schema.

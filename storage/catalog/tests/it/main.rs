@@ -16,5 +16,6 @@
 extern crate millrace_catalog;
 
 mod ingest_nodes;
+mod node_endpoints;
 mod open;
 mod schema;

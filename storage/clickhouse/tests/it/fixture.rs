@@ -60,6 +60,11 @@ impl Database {
         self.client.query_raw(&sql).fetch_one().await.unwrap()
     }
 
+    pub async fn texts(&self, sql: &str) -> Vec<String> {
+        let sql = sql.replace("{db}", &self.settings.database);
+        self.client.query_raw(&sql).fetch_all().await.unwrap()
+    }
+
     pub async fn events(&self) -> u64 {
         self.number("SELECT count() FROM {db}.events").await
     }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 /// Statement that takes minutes.
 const SLOW: &str = "SELECT sum(sleepEachRow(0.00004)) FROM numbers(100000000)";
 
-fn views() -> ProjectViews<'static> {
+pub fn views() -> ProjectViews<'static> {
     ProjectViews {
         database: PROJECT_DATABASE,
         tokens: PROJECT_TOKENS,
@@ -38,7 +38,7 @@ async fn database(engine: &TestEngine) -> Database {
 }
 
 /// Opens a project to the program's own user, and returns its login.
-async fn login(database: &Database, engine: &TestEngine, project_id: i64) -> ProjectLogin {
+pub async fn login(database: &Database, engine: &TestEngine, project_id: i64) -> ProjectLogin {
     login_as(QUERY, database, engine, project_id).await
 }
 
@@ -68,7 +68,7 @@ async fn login_as(
     }
 }
 
-fn statement<'a>(sql: &'a str, query_id: &'a str) -> ProjectStatement<'a> {
+pub fn statement<'a>(sql: &'a str, query_id: &'a str) -> ProjectStatement<'a> {
     ProjectStatement {
         sql,
         format: "JSONEachRow",
@@ -78,7 +78,7 @@ fn statement<'a>(sql: &'a str, query_id: &'a str) -> ProjectStatement<'a> {
     }
 }
 
-async fn all(rows: &mut ProjectAnswer) -> Result<String, QueryError> {
+pub async fn all(rows: &mut ProjectAnswer) -> Result<String, QueryError> {
     let mut text = Vec::new();
     while let Some(piece) = rows.next().await? {
         text.extend_from_slice(&piece);

@@ -1,7 +1,9 @@
-//! Rejected events with large JSON. The statements themselves limit their memory.
+//! Rejected events: with large JSON, of which the statements themselves limit the memory; by pages,
+//! codes and times; and those that were sent again.
 
 use crate::fixture::{Database, NOVEMBER};
-use millrace_clickhouse::RejectedFilter;
+use millrace_clickhouse::{RejectedEvent, RejectedFilter};
+use millrace_rows::Micros;
 
 /// Number of rows, and bytes of JSON of each.
 const ROWS: u64 = 8;
@@ -97,9 +99,127 @@ async fn the_json_of_large_events_is_read_a_few_at_a_time() {
         .await
         .unwrap();
     assert_eq!(raws[0].len() as u64, RAW_BYTES);
-    let gone = millrace_clickhouse::RejectedEvent {
+    let gone = RejectedEvent {
         index: 9_999,
         ..events[0].clone()
     };
     assert_eq!(reading.rejected_sizes(&[&gone]).await.unwrap(), [0]);
+}
+
+/// A database with thirty events of project 1, one a second, of which each third has another code,
+/// and one of project 2.
+async fn with_codes(name: &str) -> Database {
+    let database = Database::make(name).await;
+    for (team_id, rows) in [(1, 30), (2, 1)] {
+        database
+            .execute(&format!(
+                "INSERT INTO {name}.rejected_events \
+                 SELECT {team_id}, fromUnixTimestamp64Micro({NOVEMBER} + toInt64(number) * 1000000, 'UTC'), 'r', \
+                 number, if(number % 3 = 0, 'missing_event', 'missing_distinct_id'), '', concat('detail ', \
+                 toString(number)), '{{}}', false FROM numbers({rows})"
+            ))
+            .await;
+    }
+    database
+}
+
+fn of_project() -> RejectedFilter {
+    RejectedFilter {
+        project_id: Some(1),
+        ..all()
+    }
+}
+
+fn indexes(events: &[RejectedEvent]) -> Vec<u32> {
+    events.iter().map(|event| event.index).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_selects_events_of_its_project_its_times_and_its_choice() {
+    let database = with_codes("rejected_filtered").await;
+    let at = |second: i64| Some(Micros(NOVEMBER + second * 1_000_000));
+    let page = |skipped: u64, rows_max: u32| RejectedFilter {
+        rows_skipped: skipped,
+        rows_max,
+        seconds_max: Some(25),
+        ..of_project()
+    };
+    let unsent = |filter: RejectedFilter| RejectedFilter {
+        unsent: true,
+        ..filter
+    };
+    let between = RejectedFilter {
+        since: at(3),
+        until: at(6),
+        ..of_project()
+    };
+    let chosen = RejectedFilter {
+        chosen: vec![("r".to_owned(), 7), ("other".to_owned(), 8)],
+        ..of_project()
+    };
+    let table = [
+        (page(0, 2), vec![28, 29], 30),
+        (page(28, 5), vec![0, 1], 30),
+        (page(30, 5), vec![], 30),
+        (unsent(page(1, 2)), vec![27, 28], 30),
+        (between, vec![3, 4, 5], 3),
+        (chosen, vec![7], 1),
+    ];
+    for (filter, expected, count) in table {
+        let found = database.clickhouse.rejected(&filter).await.unwrap();
+        assert_eq!(indexes(&found), expected, "{filter:?}");
+        let counted = database.clickhouse.rejected_count(&filter).await.unwrap();
+        assert_eq!(counted, count, "{filter:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_count_events_of_each_code_and_those_that_were_not_sent_again() {
+    let database = with_codes("rejected_grouped").await;
+    let clickhouse = &database.clickhouse;
+    let events = clickhouse.rejected(&of_project()).await.unwrap();
+    let (sent, others) = events.split_at(2);
+    clickhouse.record_resent(sent, Micros(5)).await.unwrap();
+    // Its events are numbered alike.
+    let of_another = RejectedEvent {
+        team_id: 2,
+        ..others[0].clone()
+    };
+    clickhouse
+        .record_resent(&[of_another], Micros(5))
+        .await
+        .unwrap();
+    let asked: Vec<&RejectedEvent> = events.iter().take(4).collect();
+    assert_eq!(
+        clickhouse.are_resent(1, &asked).await.unwrap(),
+        [true, true, false, false]
+    );
+    assert!(clickhouse.are_resent(1, &[]).await.unwrap().is_empty());
+    let groups = clickhouse.rejected_groups(&of_project()).await.unwrap();
+    let shown: Vec<_> = groups
+        .iter()
+        .map(|it| {
+            let times = [it.first_received_at, it.last_received_at].map(|at| at - NOVEMBER);
+            (
+                it.code.as_str(),
+                it.events,
+                it.unsent,
+                times,
+                it.index,
+                it.detail.as_str(),
+            )
+        })
+        .collect();
+    let expected = [
+        (
+            "missing_distinct_id",
+            20,
+            19,
+            [1_000_000, 29_000_000],
+            29,
+            "detail 29",
+        ),
+        ("missing_event", 10, 9, [0, 27_000_000], 27, "detail 27"),
+    ];
+    assert_eq!(shown, expected);
 }

@@ -2,6 +2,7 @@
 //! each shard.
 
 use crate::fixture::{NOVEMBER, compressed};
+use crate::native::native;
 use bytes::Bytes;
 use clickhouse::{Client, Compression};
 use millrace_clickhouse::{
@@ -23,7 +24,7 @@ struct Shards {
 }
 
 /// Settings of a client of these engines.
-fn settings_of(engines: &[TestEngine]) -> Settings {
+pub fn settings_of(engines: &[TestEngine]) -> Settings {
     let urls = engines.iter().map(|engine| engine.url.clone());
     let first = &engines[0];
     Settings {
@@ -87,7 +88,7 @@ async fn insert(clickhouse: &ClickHouse, token: &str) -> Result<(), InsertError>
     clickhouse.insert(&insert).await
 }
 
-fn client(engine: &TestEngine) -> Client {
+pub fn client(engine: &TestEngine) -> Client {
     Client::default()
         .with_url(&engine.url)
         .with_user(&engine.user)
@@ -154,6 +155,18 @@ async fn rows_are_spread_over_shards_and_stored_once_under_a_token() {
     assert!(!clickhouse.insert_is_running("token").await.unwrap());
     let whole = shards.numbers("SELECT count() FROM millrace.events").await;
     assert_eq!(whole, [ROWS; 3], "each host reads all shards");
+    // A block is spread like its rows, and is stored by each shard once under their token.
+    let body = &native(&rows(), true);
+    for (token, stored) in [("token", ROWS), ("native-shards", 2 * ROWS)] {
+        let insert = Insert {
+            insert_target: Table::Events.insert_target(),
+            token,
+            body,
+        };
+        clickhouse.insert(&insert).await.unwrap();
+        let twice = shards.numbers(LOCAL).await;
+        assert_eq!(twice.iter().sum::<u64>(), stored, "{token}: {twice:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

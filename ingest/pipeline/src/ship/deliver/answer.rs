@@ -34,6 +34,10 @@ impl<B: Body> Delivery<'_, B> {
         error: InsertError,
         stored: u64,
     ) -> Result<InsertResult, RetryReason> {
+        if error.is_of_a_column() {
+            // It may be a property column that was removed.
+            self.body.columns_refused();
+        }
         if sink.is_sharded()
             && self.table.is_some()
             && !self.in_doubt

@@ -11,13 +11,16 @@ use super::attribution::StoredCounts;
 use super::backoff::pauses;
 use super::blocking::run_blocking;
 use super::dead_letters::{DeadLetter, DeadLetters};
+use super::filled_columns::FilledColumns;
 use super::insert_batch::InsertBatch;
 use super::insert_result::InsertResult;
+use super::options::InsertFormat;
 use super::plan::BatchId;
 use super::retries::{DeliveryStage, Retries};
 use super::section::SectionPosition;
+use super::sent_rows::SentRows;
 use super::sink::Sink;
-use super::source::{self, Payload, PayloadError, UnusableRows};
+use super::source::{self, PayloadError, UnusableRows};
 use bytes::Bytes;
 use metrics::{counter, histogram};
 use millrace_clickhouse::InsertError;
@@ -39,6 +42,8 @@ pub struct InsertContext<K> {
     /// Prefix of every token: node, salt and lane.
     pub prefix: String,
     pub log: LogHandle,
+    pub insert_format: InsertFormat,
+    pub filled_columns: FilledColumns,
     pub sink: K,
     pub dead_letters: DeadLetters,
     pub retries: Retries,
@@ -64,14 +69,15 @@ impl<K: Sink> InsertContext<K> {
         if self.is_to_be_doubted(&batch) {
             return InsertResult::InDoubt;
         }
-        let payload = match self.payload(&batch).await {
-            Ok(payload) => payload,
+        let sent = match self.sent_rows(&batch, stage).await {
+            Ok(sent) => sent,
             Err(error) => return self.unreadable(&batch, error).await,
         };
+        let payload = &sent.payload;
         let started = Instant::now();
         let token = batch.token(&self.prefix);
         let lookup = payload.lookup.clone();
-        let delivery = self.delivery((id, stage), &batch, (lookup, token.as_str()), &payload);
+        let delivery = self.delivery((id, stage), &batch, (lookup, token.as_str()), &sent);
         let mut result = delivery.settle(&self.sink).await;
         if matches!(result, InsertResult::Parted) && self.sink.is_sharded() {
             let lookup = (&payload.lookup, &*token);
@@ -168,14 +174,21 @@ impl<K: Sink> InsertContext<K> {
     }
 
     /// Reads the payload of a batch, again and again while the disk fails.
-    async fn payload(
+    async fn sent_rows(
         &self,
         batch: &Arc<InsertBatch<FrameSection>>,
-    ) -> Result<Payload, UnusableRows> {
+        stage: DeliveryStage,
+    ) -> Result<SentRows, UnusableRows> {
         let (log, batch) = (self.log.clone(), Arc::clone(batch));
+        let filled = self.filled_columns.clone();
+        let format = match stage {
+            DeliveryStage::First => self.insert_format,
+            // It may be the block that the server does not take.
+            DeliveryStage::KeptWhole | DeliveryStage::LastPart => InsertFormat::RowBinary,
+        };
         retry_forever("the log cannot be read", move || {
-            match Payload::of(&log, &batch) {
-                Ok(payload) => Ok(Ok(payload)),
+            match SentRows::of(&log, &batch, format, &filled) {
+                Ok(sent) => Ok(Ok(sent)),
                 Err(PayloadError::Unusable(error)) => Ok(Err(error)),
                 Err(PayloadError::Read(error)) => Err(error.to_string()),
             }

@@ -48,6 +48,8 @@ impl<K: Sink> Shipper<K> {
                 node: options.node,
                 prefix,
                 log: log.clone(),
+                insert_format: options.insert_format,
+                filled_columns: options.filled_columns,
                 sink,
                 dead_letters: DeadLetters::new(&options.dead_letters_dir, plan.salt()),
                 retries,

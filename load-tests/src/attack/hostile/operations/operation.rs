@@ -12,6 +12,9 @@ const SPARED: [&str; 5] = [
     "/api/personal_api_keys/{id}/roll/",
 ];
 
+/// Path whose response has no end, which a request would wait for.
+const ENDLESS: &str = "/api/projects/{project_id}/live/";
+
 /// An operation of the API's document.
 #[derive(Debug)]
 pub(in crate::attack::hostile) struct Operation {
@@ -31,9 +34,10 @@ impl Operation {
         format!("{} {}", self.method, self.path)
     }
 
-    /// Returns true for an operation that would end the attack if its own organization got it.
+    /// Returns true for an operation that would end the attack if its own organization got it, or
+    /// that would never end.
     pub(in crate::attack::hostile) fn is_spared(&self) -> bool {
-        self.method != "GET" && SPARED.contains(&self.path.as_str())
+        self.path == ENDLESS || (self.method != "GET" && SPARED.contains(&self.path.as_str()))
     }
 
     /// Returns true if the path names an organization or a project, which have one owner.

@@ -1,5 +1,6 @@
 //! Rows that ClickHouse refuses, also while the log's disk fails.
 
+mod native;
 mod salvage;
 mod shards;
 
@@ -134,6 +135,8 @@ fn insert_context<K>(log: &Log, sink: K, dead_letters: &Path) -> InsertContext<K
         node: "node".to_owned(),
         prefix: "node-live".to_owned(),
         log: log.handle(),
+        insert_format: InsertFormat::default(),
+        filled_columns: FilledColumns::default(),
         sink,
         dead_letters: DeadLetters::new(dead_letters, 0),
         retries: Retries::new(1).0,

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ship::insert_batch::RowRange;
 use crate::ship::row_lookup::Presence;
+use crate::ship::source::Payload;
 use millrace_log::testing::bytes::reseal_blocks;
 
 /// Executes the halves of a batch, and theirs, until all are settled. Returns the number of rows

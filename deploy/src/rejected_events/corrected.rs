@@ -2,38 +2,35 @@
 //!
 //! Sending again is safe to repeat: an event without an id gets one made from its request and
 //! index, and one without a time gets the time it was received, so that a second attempt stores the
-//! same row again. Fields that are not set stay as they were sent, to the letter.
+//! same row again.
 
-use super::selection::time_text;
+use super::fields;
+use super::mapping::Mapping;
+use anyhow::anyhow;
+use millrace_catalog::UtcTime;
 use millrace_clickhouse::RejectedEvent;
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Rejected event, and its JSON with the fields that an operator set.
-pub(super) struct CorrectedEvent<'a> {
-    pub(super) event: &'a RejectedEvent,
-    pub(super) json: Box<RawValue>,
+/// Rejected event, and its JSON with corrections.
+#[derive(Debug)]
+pub struct CorrectedEvent<'a> {
+    /// The event as it was rejected.
+    pub event: &'a RejectedEvent,
+    /// Its JSON as it is sent.
+    pub json: Box<RawValue>,
 }
 
 impl<'a> CorrectedEvent<'a> {
-    /// Sets these fields, and an id and a time where the event has none.
+    /// Changes fields, and sets an id and a time where the event has none.
     ///
     /// # Errors
-    /// When the event is no JSON object.
-    pub(super) fn new(
-        event: &'a RejectedEvent,
-        raw: &str,
-        set: &[(String, Value)],
-    ) -> anyhow::Result<Self> {
-        let read: Result<BTreeMap<String, Box<RawValue>>, _> = serde_json::from_str(raw);
-        let mut fields = read.map_err(|_| {
-            anyhow::anyhow!("it is not a JSON object, or not all of it was kept; send an event in its place to /batch/")
+    /// When the event is no JSON object, or a field cannot be changed.
+    pub fn new(event: &'a RejectedEvent, raw: &str, mapping: &Mapping) -> anyhow::Result<Self> {
+        let fields = fields::parse(raw).map_err(|_| {
+            anyhow!("it is not a JSON object, or not all of it was kept; send an event in its place to /batch/")
         })?;
-        for (name, value) in set {
-            fields.insert(name.clone(), to_raw_value(value)?);
-        }
+        let mut fields = mapping.apply(fields)?;
         let name = format!("{}/{}", event.request_id, event.index);
         let uuid = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
         let own = [
@@ -50,9 +47,20 @@ impl<'a> CorrectedEvent<'a> {
     }
 }
 
+/// Formats microseconds since 1970, with no more digits than the fraction of the second has.
+#[must_use]
+pub fn time_text(micros: i64) -> String {
+    UtcTime(micros)
+        .checked_datetime()
+        .filter(|at| at.year() >= 0)
+        .map_or_else(|| micros.to_string(), |at| format!("{at}Z"))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::fields::FieldPath;
     use super::*;
+    use serde_json::Value;
 
     fn event() -> RejectedEvent {
         RejectedEvent {
@@ -86,13 +94,14 @@ mod tests {
                 format!(r#"{{"distinct_id":"ada",{at},{uuid}}}"#),
             ),
         ];
-        let set = [("distinct_id".to_owned(), Value::from("ada"))];
+        let mapping = Mapping {
+            set: vec![(FieldPath::of("distinct_id"), Value::from("ada"))],
+            ..Mapping::default()
+        };
         for (raw, expected) in table {
             let event = event();
-            assert_eq!(
-                CorrectedEvent::new(&event, &raw, &set).unwrap().json.get(),
-                expected
-            );
+            let corrected = CorrectedEvent::new(&event, &raw, &mapping).unwrap();
+            assert_eq!(corrected.json.get(), expected);
         }
     }
 
@@ -100,7 +109,8 @@ mod tests {
     fn an_event_without_an_id_gets_the_same_id_each_time() {
         let event = event();
         let made = || {
-            let corrected = CorrectedEvent::new(&event, r#"{"uuid":null}"#, &[]).unwrap();
+            let corrected =
+                CorrectedEvent::new(&event, r#"{"uuid":null}"#, &Mapping::default()).unwrap();
             corrected.json.get().to_owned()
         };
         assert!(made().contains(r#""uuid":""#));
@@ -109,8 +119,10 @@ mod tests {
 
     #[test]
     fn json_that_is_no_object_cannot_be_sent() {
+        let event = event();
         for raw in ["17", r#""text""#, "[]", "", "{"] {
-            assert!(CorrectedEvent::new(&event(), raw, &[]).is_err(), "{raw}");
+            let corrected = CorrectedEvent::new(&event, raw, &Mapping::default());
+            assert!(corrected.is_err(), "{raw}");
         }
     }
 }

@@ -1,37 +1,34 @@
 //! JSON of rejected events, read in bounded groups: a single event may have 100 MB, as earlier
 //! versions kept it whole.
 
-use super::selection::ask;
-use crate::config::Config;
-use millrace_clickhouse::RejectedEvent;
+use millrace_clickhouse::{ClickHouse, QueryError, RejectedEvent};
 
 /// Most bytes that are read of an event's JSON; a larger event is not sent again, as no request
 /// takes it.
-pub(super) const RAW_BYTES_MAX: u64 = 32 << 20;
+pub const RAW_BYTES_MAX: u64 = 32 << 20;
 /// Events whose sizes are queried at once.
-pub(super) const PIECE_EVENTS_MAX: usize = 100;
+pub const PIECE_EVENTS_MAX: usize = 100;
 /// Bytes of JSON that are read at once; a larger event is read alone.
-const GROUP_BYTES_MAX: u64 = 4 << 20;
+pub const GROUP_BYTES_MAX: u64 = 4 << 20;
 
 /// Events whose JSON is read at once.
 #[derive(Debug)]
-pub(super) struct EventGroup<'a> {
-    pub(super) events: Vec<&'a RejectedEvent>,
-    /// Total size of their JSON; above [`RAW_BYTES_MAX`] the group is one event.
-    pub(super) bytes: u64,
+pub struct EventGroup<'a> {
+    /// The events.
+    pub events: Vec<&'a RejectedEvent>,
+    /// Total size of their JSON; above [`GROUP_BYTES_MAX`] the group is one event.
+    pub bytes: u64,
 }
 
 /// Puts at most [`PIECE_EVENTS_MAX`] events into groups, in their order.
 ///
 /// # Errors
-/// When ClickHouse cannot be queried.
-pub(super) fn groups<'a>(
-    config: &Config,
+/// When ClickHouse cannot be asked.
+pub async fn groups<'a>(
+    clickhouse: &ClickHouse,
     events: &[&'a RejectedEvent],
-) -> anyhow::Result<Vec<EventGroup<'a>>> {
-    let sizes = ask(config, async |clickhouse| {
-        clickhouse.rejected_sizes(events).await
-    })?;
+) -> Result<Vec<EventGroup<'a>>, QueryError> {
+    let sizes = clickhouse.rejected_sizes(events).await?;
     Ok(grouped(events, &sizes))
 }
 
@@ -50,16 +47,6 @@ fn grouped<'a>(events: &[&'a RejectedEvent], sizes: &[u64]) -> Vec<EventGroup<'a
         }
     }
     groups
-}
-
-/// Reads the JSON of these events, the first [`RAW_BYTES_MAX`] bytes of each.
-///
-/// # Errors
-/// When ClickHouse cannot be queried.
-pub(super) fn read(config: &Config, events: &[&RejectedEvent]) -> anyhow::Result<Vec<String>> {
-    ask(config, async |clickhouse| {
-        clickhouse.rejected_raws(events, RAW_BYTES_MAX).await
-    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! is rejected again makes no second rejected event. The others are sent again without it.
 
 use super::corrected::CorrectedEvent;
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 use millrace_import::send::client;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -13,23 +13,28 @@ use serde_json::value::RawValue;
 use std::error::Error;
 use std::io;
 use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
 
-/// Timeout of a response.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Attempts at a server that asks for a later retry.
-const TRIES_MAX: u32 = 6;
-/// Longest pause between two attempts.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Pause after a broken connection.
 const PAUSE_AFTER_BREAK: Duration = Duration::from_secs(1);
 /// Largest request, in bytes, that every server reads to its end: a larger one may break the
 /// connection by its length.
 const ALWAYS_READ_BYTES: usize = 8 << 20;
 
+/// Limits of a request, its repetitions included.
+#[derive(Clone, Copy, Debug)]
+pub struct SendLimits {
+    /// Attempts at a server that asks for a later retry.
+    pub tries_max: u32,
+    /// Timeout of a response.
+    pub response_timeout: Duration,
+    /// Longest pause between two attempts.
+    pub pause_max: Duration,
+}
+
 /// Outcome of a request.
-pub(super) enum ResendOutcome {
-    /// All events are stored.
+#[derive(Debug)]
+pub enum ResendOutcome {
+    /// All events are stored, or would be in a dry run.
     Accepted,
     /// These are rejected, and nothing is stored.
     EventsRejected(Vec<Rejection>),
@@ -43,14 +48,17 @@ pub(super) enum ResendOutcome {
 
 /// Event that is rejected again.
 #[derive(Debug, Deserialize)]
-pub(super) struct Rejection {
-    pub(super) index: usize,
+pub struct Rejection {
+    /// Index in the request, from 0.
+    pub index: usize,
     code: String,
     detail: String,
 }
 
 impl Rejection {
-    pub(super) fn reason(&self) -> String {
+    /// Code and detail of the rejection.
+    #[must_use]
+    pub fn reason(&self) -> String {
         format!("{}: {}", self.code, self.detail)
     }
 }
@@ -64,48 +72,64 @@ struct Request<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ErrorBody {
+struct ResponseBody {
     code: String,
     detail: String,
     rejected: Vec<Rejection>,
 }
 
+/// Effect of a request on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendMode {
+    /// Accepted events are stored.
+    Store,
+    /// Nothing is stored; the response is that of a request whose events would be.
+    DryRun,
+}
+
 /// HTTP client for the ingest listener of a server.
-pub(super) struct ResendClient {
+#[derive(Debug)]
+pub struct ResendClient {
     client: reqwest::Client,
-    runtime: Runtime,
     url: String,
+    dry_run_url: String,
+    limits: SendLimits,
 }
 
 impl ResendClient {
     /// Creates a client for the ingest listener at this URL.
     ///
     /// # Errors
-    /// When the server has no such listener, or the client or its runtime cannot be set up.
-    pub(super) fn new(ingest_url: &str) -> anyhow::Result<Self> {
+    /// When the server has no such listener, or the client cannot be set up.
+    pub fn new(ingest_url: &str, limits: SendLimits) -> anyhow::Result<Self> {
         ensure!(
             !ingest_url.is_empty(),
             "the server of this data folder accepts no events, or was not started yet: start it, or name \
              the folder of one that does with --data-dir"
         );
-        let runtime = Builder::new_current_thread().enable_all().build();
         Ok(Self {
             client: client()?,
-            runtime: runtime.context("cannot start the runtime")?,
             url: format!("{ingest_url}/batch/?strict=true"),
+            dry_run_url: format!("{ingest_url}/batch/?strict=true&dry_run=true"),
+            limits,
         })
     }
 
     /// Sends events of one project until a response decides about them.
     ///
     /// # Errors
-    /// When the server cannot be reached, or accepts nothing for a minute, and nothing is stored.
-    pub(super) fn send(
+    /// When the server cannot be reached, or accepts nothing for a while, and nothing is stored.
+    pub async fn send(
         &self,
+        mode: SendMode,
         key: &str,
         historical_migration: bool,
         events: &[CorrectedEvent<'_>],
     ) -> anyhow::Result<ResendOutcome> {
+        let url = match mode {
+            SendMode::Store => &self.url,
+            SendMode::DryRun => &self.dry_run_url,
+        };
         let body = serde_json::to_string(&Request {
             api_key: key,
             historical_migration,
@@ -113,8 +137,8 @@ impl ResendClient {
         })?;
         let mut may_be_stored = false;
         let mut last = anyhow!("it was not tried");
-        for _ in 0..TRIES_MAX {
-            let pause = match self.runtime.block_on(self.post(&body)) {
+        for _ in 0..self.limits.tries_max {
+            let pause = match self.post(url, &body).await {
                 Ok((status, after, answer)) => {
                     if let Some(outcome) = outcome(status, &answer) {
                         return Ok(outcome);
@@ -122,7 +146,8 @@ impl ResendClient {
                     may_be_stored |= !nothing_was_stored(status, &answer);
                     let detail = error_text(status, &answer);
                     last = anyhow!("the server accepts nothing now: {detail}");
-                    after.unwrap_or(PAUSE_MAX).min(PAUSE_MAX)
+                    let pause_max = self.limits.pause_max;
+                    after.unwrap_or(pause_max).min(pause_max)
                 }
                 Err(error) if is_connection_broken(&error) => {
                     if body.len() > ALWAYS_READ_BYTES {
@@ -132,16 +157,16 @@ impl ResendClient {
                         )));
                     }
                     may_be_stored = true;
-                    last = anyhow!(error).context(format!("the connection to {} broke", self.url));
+                    last = anyhow!(error).context(format!("the connection to {url} broke"));
                     PAUSE_AFTER_BREAK
                 }
                 Err(error) => {
                     may_be_stored |= !error.is_connect();
-                    last = anyhow!(error).context(format!("cannot reach {}", self.url));
+                    last = anyhow!(error).context(format!("cannot reach {url}"));
                     break;
                 }
             };
-            std::thread::sleep(pause);
+            tokio::time::sleep(pause).await;
         }
         if may_be_stored {
             return Ok(ResendOutcome::InDoubt(last));
@@ -149,11 +174,15 @@ impl ResendClient {
         Err(last)
     }
 
-    async fn post(&self, body: &str) -> reqwest::Result<(StatusCode, Option<Duration>, String)> {
-        let request = self.client.post(&self.url);
+    async fn post(
+        &self,
+        url: &str,
+        body: &str,
+    ) -> reqwest::Result<(StatusCode, Option<Duration>, String)> {
+        let request = self.client.post(url);
         let request = request
             .header(CONTENT_TYPE, "application/json")
-            .timeout(RESPONSE_TIMEOUT)
+            .timeout(self.limits.response_timeout)
             .body(body.to_owned());
         let response = request.send().await?;
         let status = response.status();
@@ -190,7 +219,7 @@ const STORED_CODES: [&str; 2] = ["log_failed", "not_shipped"];
 /// Returns true if the response says that nothing was stored. A 503 without a code may come from a
 /// gateway, which does not know.
 fn nothing_was_stored(status: StatusCode, text: &str) -> bool {
-    let body: ErrorBody = serde_json::from_str(text).unwrap_or_default();
+    let body: ResponseBody = serde_json::from_str(text).unwrap_or_default();
     match status.as_u16() {
         429 => true,
         503 => !body.code.is_empty() && !STORED_CODES.contains(&&*body.code),
@@ -200,9 +229,11 @@ fn nothing_was_stored(status: StatusCode, text: &str) -> bool {
 
 /// Outcome that a response decides; `None` when the same request is to be sent again later.
 fn outcome(status: StatusCode, text: &str) -> Option<ResendOutcome> {
-    let body: ErrorBody = serde_json::from_str(text).unwrap_or_default();
+    let body: ResponseBody = serde_json::from_str(text).unwrap_or_default();
     Some(match status.as_u16() {
-        200 => ResendOutcome::Accepted,
+        // A dry run lists what it rejects; another request that rejects anything is no success.
+        200 if body.rejected.is_empty() => ResendOutcome::Accepted,
+        200 => ResendOutcome::EventsRejected(body.rejected),
         400 if !body.rejected.is_empty() => ResendOutcome::EventsRejected(body.rejected),
         400 | 413 | 415 => ResendOutcome::RequestRejected(error_text(status, text)),
         429 if body.code == "migration_volume_exceeded" => {
@@ -214,7 +245,7 @@ fn outcome(status: StatusCode, text: &str) -> Option<ResendOutcome> {
 }
 
 fn error_text(status: StatusCode, text: &str) -> String {
-    match serde_json::from_str::<ErrorBody>(text) {
+    match serde_json::from_str::<ResponseBody>(text) {
         Ok(body) if !body.code.is_empty() => format!("{}: {}", body.code, body.detail),
         _ => format!("the server answered {status}"),
     }
@@ -232,6 +263,12 @@ mod tests {
         let plain = r#"{"code":"c","detail":"d"}"#;
         let table = [
             (200, r#"{"status":"Ok"}"#, "taken"),
+            (
+                200,
+                r#"{"status":"Ok","accepted":1,"warnings":[]}"#,
+                "taken",
+            ),
+            (200, refused, "refused 3 c: d"),
             (400, refused, "refused 3 c: d"),
             (400, plain, "whole c: d"),
             (413, plain, "whole c: d"),
