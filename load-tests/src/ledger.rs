@@ -83,6 +83,12 @@ impl RunAcks {
 }
 
 impl AckLedger {
+    /// Number of events in all acknowledged batches of all runs.
+    #[must_use]
+    pub fn acknowledged_events(&self) -> u64 {
+        self.runs.values().map(RunAcks::acknowledged_events).sum()
+    }
+
     /// Reads a ledger file. An incomplete last line is ignored: the generator never went on after
     /// it.
     ///

@@ -92,4 +92,4 @@ pub use plan::{Compression, Mode, Plan};
 pub use run::{Progress, run, run_observed};
 pub use stop::Stop;
 pub use summary::Summary;
-pub use verify::{VerifyReport, verify};
+pub use verify::{VerifyReport, verify, verify_and_tell};

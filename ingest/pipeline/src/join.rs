@@ -5,6 +5,11 @@ use millrace_blocks::Compressor;
 use millrace_log::{Section, SectionHeader};
 use millrace_rows::{Month, RowGroup, Table};
 
+/// Capacity that a buffer keeps when it is used for less than a quarter of what it holds: a large
+/// commit group must not leave the thread holding its size for ever, and many in a row must not
+/// take new memory each.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
 /// Joins small groups of one table and month into one section.
 #[derive(Default)]
 pub struct Joiner {
@@ -71,8 +76,8 @@ impl Join {
     }
 
     fn clear(&mut self) {
-        self.rows.clear();
-        self.blocks.clear();
+        empty(&mut self.rows);
+        empty(&mut self.blocks);
         self.header.rows = 0;
         self.header.uncompressed_bytes = 0;
         self.header.keys.clear();
@@ -86,5 +91,50 @@ impl Join {
         self.header
             .keys
             .extend(group.keys.iter().take(left).map(|key| key.to_bytes()));
+    }
+}
+
+/// Empties a buffer, and gives memory back that its last use did not need.
+fn empty(buffer: &mut Vec<u8>) {
+    let used = buffer.len();
+    buffer.clear();
+    if buffer.capacity() > KEPT_BYTES_MAX && used < buffer.capacity() / 4 {
+        buffer.shrink_to(KEPT_BYTES_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(count: usize) -> Vec<PackedGroup> {
+        let group = || RowGroup {
+            table: Table::Events,
+            month: Month(202_611),
+            rows: 1,
+            bytes: vec![0; 60 << 10],
+            keys: Vec::new(),
+        };
+        (0..count).map(|_| PackedGroup::Rows(group())).collect()
+    }
+
+    #[test]
+    fn the_memory_of_large_groups_is_kept_for_others_and_not_for_small_ones() {
+        let mut joiner = Joiner::default();
+        let (large, small) = (groups(200), groups(1));
+        for (groups, is_large_after) in [
+            (&large, true),
+            (&large, true),
+            // The buffer is looked at when it is used again.
+            (&small, true),
+            (&small, false),
+            (&large, true),
+        ] {
+            assert_eq!(joiner.sections(groups.iter()).len(), 1);
+            let [join] = &joiner.joins[..] else {
+                panic!("one table and month");
+            };
+            assert_eq!(join.rows.capacity() > KEPT_BYTES_MAX, is_large_after);
+        }
     }
 }

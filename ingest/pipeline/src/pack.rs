@@ -67,12 +67,17 @@ pub fn section_header(group: &RowGroup) -> SectionHeader {
 pub struct Packer {
     compressor: Compressor,
     free: Vec<Vec<u8>>,
+    /// Bytes that the free buffers hold.
+    free_bytes: usize,
 }
 
 /// Buffers kept for reuse; any more go back to the allocator.
 const FREE_BUFFERS_MAX: usize = 64;
 /// Largest buffer that is kept: one that a giant request needed is not.
 const FREE_BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes that the free buffers hold together, at most. Each grows to the largest group that it was
+/// ever used for, so without this limit every core comes to hold 256 MiB.
+const FREE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 impl Packer {
     /// A packer without buffers.
@@ -80,6 +85,7 @@ impl Packer {
         Self {
             compressor: Compressor::new(),
             free: Vec::new(),
+            free_bytes: 0,
         }
     }
 
@@ -90,6 +96,7 @@ impl Packer {
         }
         let header = section_header(&group);
         let mut blocks = self.free.pop().unwrap_or_default();
+        self.free_bytes -= blocks.capacity();
         blocks.clear();
         self.compressor.compress_into(&group.bytes, &mut blocks);
         spent.push(group.bytes);
@@ -98,7 +105,12 @@ impl Packer {
 
     /// Takes a buffer back once the commit thread is done with it.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.free.len() < FREE_BUFFERS_MAX && buffer.capacity() <= FREE_BUFFER_BYTES_MAX {
+        let bytes = buffer.capacity();
+        if self.free.len() < FREE_BUFFERS_MAX
+            && bytes <= FREE_BUFFER_BYTES_MAX
+            && self.free_bytes + bytes <= FREE_BYTES_MAX
+        {
+            self.free_bytes += bytes;
             self.free.push(buffer);
         }
     }
@@ -149,6 +161,23 @@ mod tests {
                     spent.push(group.bytes);
                 }
             }
+        }
+    }
+
+    /// Regression: 256 MiB stayed with each core.
+    #[test]
+    fn free_buffers_hold_16_mib_together() {
+        let mut packer = Packer::new();
+        let mut spent = Vec::new();
+        for _ in 0..2 {
+            for _ in 0..FREE_BUFFERS_MAX {
+                packer.recycle(Vec::with_capacity(FREE_BUFFER_BYTES_MAX));
+            }
+            let held: usize = packer.free.iter().map(Vec::capacity).sum();
+            assert_eq!((held, packer.free_bytes), (FREE_BYTES_MAX, FREE_BYTES_MAX));
+            // A buffer in use makes room for another one.
+            packer.pack(group(vec![0; OWN_BLOCK_BYTES_MIN]), &mut spent);
+            assert_eq!(packer.free_bytes, FREE_BYTES_MAX - FREE_BUFFER_BYTES_MAX);
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A bound without a measurement is not kept: a server that answers nobody is quick.
 
-use super::findings::OperationTimes;
 use super::good_tenant::load::{Latency, PhaseReport};
+use super::operation_times::OperationTimes;
 use super::phase::{PhaseKind, ResponseCounts, Seconds, Spread};
 use super::report::{MEMORY_BYTES_MAX, Memory, Report};
 use super::subject::ENGINE_MEMORY_BYTES;
@@ -183,7 +183,8 @@ fn refused(name: &'static str, answers: ResponseCounts) -> Bound {
     }
 }
 
-/// The slowest response to a hostile operation, also one that was not waited for any longer.
+/// The slowest response to a hostile operation in the rounds that were asked for, also one that was
+/// not waited for any longer.
 fn answered(times: OperationTimes) -> Bound {
     Bound {
         name: "hostile operations: slowest s",

@@ -4,12 +4,9 @@ use super::coverage::Coverage;
 use super::export_runs::ExportRuns;
 use super::http::Outcome;
 use super::lock::lock;
-use crate::digits::counted;
-use serde::Serialize;
+use super::operation_times::ResponseTimes;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// Violations that are described in words; all are counted.
 const TOLD_MAX: usize = 20;
@@ -23,46 +20,15 @@ pub(super) type Outcomes = BTreeMap<String, BTreeMap<String, u64>>;
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     outcomes: Mutex<Outcomes>,
-    times: Mutex<BTreeMap<String, OperationTimes>>,
     wrongs: Mutex<Violations>,
     /// Attempts that the API's document asks for.
     pub(super) coverage: Coverage,
+    /// Response times of operations in the rounds that were asked for.
+    pub(super) times: ResponseTimes,
+    /// The same of extra rounds.
+    pub(super) extra_times: ResponseTimes,
     /// Runs of the exports of a full organization.
     pub(super) export_runs: ExportRuns,
-}
-
-/// Response times of one operation, those of requests among them that were given up.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct OperationTimes {
-    /// Number of responses.
-    pub count: u32,
-    /// Sum of the response times in milliseconds.
-    pub all_ms: f64,
-    /// Longest response time in milliseconds.
-    pub max_ms: f64,
-    /// Seconds within which the API's document promises a response.
-    pub promised_seconds: f64,
-}
-
-impl OperationTimes {
-    /// Longest response time in seconds.
-    #[must_use]
-    pub fn max_seconds(&self) -> f64 {
-        self.max_ms / 1e3
-    }
-
-    /// Seconds by which the slowest response was later than promised; negative if it was in time.
-    fn late_seconds(&self) -> f64 {
-        self.max_seconds() - self.promised_seconds
-    }
-}
-
-impl fmt::Display for OperationTimes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mean_ms = self.all_ms / f64::from(self.count.max(1));
-        let (count, max_ms) = (counted(self.count.into(), "time"), self.max_ms);
-        write!(f, "{count}, {mean_ms:.0} ms, {max_ms:.0} at the most")
-    }
 }
 
 /// Violations: outcomes that must not happen.
@@ -124,33 +90,6 @@ impl Findings {
         let mut outcomes = lock(&self.outcomes);
         let of_it = outcomes.entry(what.to_owned()).or_default();
         *of_it.entry(outcome.to_owned()).or_default() += 1;
-    }
-
-    /// Records a response time.
-    pub(super) fn record_time(&self, operation: &str, promised_seconds: f64, duration: Duration) {
-        let mut times = lock(&self.times);
-        let of_it = times.entry(operation.to_owned()).or_default();
-        let ms = duration.as_secs_f64() * 1e3;
-        of_it.count += 1;
-        of_it.all_ms += ms;
-        of_it.max_ms = of_it.max_ms.max(ms);
-        of_it.promised_seconds = promised_seconds;
-    }
-
-    /// Times of the operation that was nearest to its promised time, or furthest beyond it.
-    pub(super) fn latest_operation(&self) -> OperationTimes {
-        let times = lock(&self.times).values().copied().collect::<Vec<_>>();
-        let latest = times
-            .into_iter()
-            .max_by(|one, other| one.late_seconds().total_cmp(&other.late_seconds()));
-        latest.unwrap_or_default()
-    }
-
-    /// Operations, slowest response first.
-    pub(super) fn slowest_operations(&self) -> Vec<(String, OperationTimes)> {
-        let mut all: Vec<_> = lock(&self.times).clone().into_iter().collect();
-        all.sort_by(|(_, one), (_, other)| other.max_ms.total_cmp(&one.max_ms));
-        all
     }
 
     /// Records a violation.
@@ -221,29 +160,5 @@ mod tests {
         );
         findings.note_among("names", &answer(401), &[400]);
         assert_eq!(findings.wrongs().count, 1);
-    }
-
-    #[test]
-    fn operations_are_sorted_by_their_slowest_response() {
-        let findings = Findings::default();
-        for (operation, ms) in [("a", 1), ("b", 30), ("b", 10), ("c", 20)] {
-            findings.record_time(operation, 30.0, Duration::from_millis(ms));
-        }
-        let slowest = findings.slowest_operations();
-        let names: Vec<_> = slowest.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["b", "c", "a"]);
-        let (_, took) = &slowest[0];
-        assert_eq!((took.count, took.all_ms, took.max_ms), (2, 40.0, 30.0));
-    }
-
-    #[test]
-    fn the_latest_operation_is_measured_by_what_is_promised() {
-        let findings = Findings::default();
-        assert_eq!(findings.latest_operation().count, 0);
-        for (operation, promised, seconds) in [("a", 30.0, 20), ("b", 5.0, 6), ("c", 30.0, 1)] {
-            findings.record_time(operation, promised, Duration::from_secs(seconds));
-        }
-        let latest = findings.latest_operation();
-        assert_eq!((latest.max_seconds(), latest.promised_seconds), (6.0, 5.0));
     }
 }

@@ -10,11 +10,13 @@
 //! - [`hostile`]: all attacking tasks.
 //! - [`bombs`], [`mutate`], [`cost_search`]: bodies that cost more than their size suggests.
 //! - [`run`]: the phases in turn, and further rounds for missing proofs.
-//! - [`subject`], [`watch`]: the processes; [`tenants`]: the organizations that use them;
-//!   [`mail_sink`]: the server that takes their mails.
+//! - [`subject`], [`watch`]: the processes, and [`memory_kinds`], whose allocators hold memory.
+//! - [`tenants`]: the organizations that use them.
+//! - [`mail_sink`]: the server that takes their mails.
 //! - [`coverage`]: attempts that the API's document asks for.
 //! - [`export_runs`]: runs of a full organization's exports; [`yesterday`]: events to export.
-//! - [`outputs`]: the operator's view at the end.
+//! - [`shipped`]: the wait for everything to be in ClickHouse; [`outputs`]: the operator's view at
+//!   the end.
 //! - [`report`]: the results; [`bounds`]: their limits.
 //!
 //! Violations count on any machine: a wrong response, an event lost or doubled, a process that
@@ -32,12 +34,15 @@ mod hostile_text;
 mod http;
 mod lock;
 mod mail_sink;
+mod memory_kinds;
 mod mutate;
+mod operation_times;
 pub mod options;
 mod outputs;
 pub mod phase;
 pub mod report;
 mod run;
+mod shipped;
 mod subject;
 mod tenants;
 mod watch;
@@ -47,9 +52,10 @@ pub use bounds::Bound;
 pub use cost_search::CostlyBody;
 pub use coverage::CoveredGroup;
 pub use export_runs::FullExports;
-pub use findings::OperationTimes;
 pub use good_tenant::load::{Latency, PhaseReport};
 pub use hostile::{CostlyOperation, task_names};
+pub use memory_kinds::MemoryKinds;
+pub use operation_times::OperationTimes;
 pub use options::Options;
 
 use crate::runtime::current_thread_runtime;
@@ -129,6 +135,7 @@ fn attack_in(
             scope.spawn(|| good.name_persons().map(drop)),
             scope.spawn(|| good.export()),
             scope.spawn(|| good.ask()),
+            scope.spawn(|| good.query()),
         ];
         let ran = run.phases(&mut report);
         current_phase.set(PhaseKind::Over);
@@ -138,6 +145,7 @@ fn attack_in(
         ran
     })?;
     watch.close();
+    shipped::wait(&subject, &findings, say)?;
     report.costliest_bodies = context.costliest_bodies()?;
     report.costliest_operations = context.costliest_operations();
     outputs::check(&subject, &tenants, &findings)?;

@@ -8,6 +8,7 @@
 use super::findings::Findings;
 use super::good_tenant::GoodTenant;
 use super::hostile::{AttackContext, AttackRound, MONTHS_TASKS};
+use super::memory_kinds::MemoryKinds;
 use super::options::{Options, is_selected};
 use super::phase::{CurrentPhase, PhaseKind};
 use super::report::{Memory, Report};
@@ -16,7 +17,7 @@ use super::watch::Watch;
 use crate::ledger::AckLedger;
 use crate::runtime::current_thread_runtime;
 use crate::stop::Stop;
-use crate::verify::verify;
+use crate::verify::verify_and_tell;
 use anyhow::{Result, anyhow};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -177,6 +178,7 @@ impl Run<'_> {
             most_bytes: self.subject.memory_bytes("VmHWM")?,
             at_end_bytes,
             after_bytes: now_bytes,
+            kinds: MemoryKinds::of(self.subject.pid()),
             engine_calm_bytes: calm.engine_bytes,
             engine_most_bytes: self.subject.engine_memory_bytes("VmHWM")?,
         })
@@ -186,6 +188,7 @@ impl Run<'_> {
     pub(super) fn verification(&self) -> Result<crate::VerifyReport> {
         let ledger = AckLedger::read(&self.ledger)?;
         let clickhouse = self.subject.clickhouse();
-        current_thread_runtime()?.block_on(verify(&ledger, &clickhouse, SHIP_TIMEOUT))
+        let verified = verify_and_tell(&ledger, &clickhouse, SHIP_TIMEOUT, self.say);
+        current_thread_runtime()?.block_on(verified)
     }
 }

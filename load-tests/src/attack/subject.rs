@@ -26,7 +26,7 @@ const ENGINE_MEMORY: &str = "2GiB";
 /// Bytes of [`ENGINE_MEMORY`].
 pub(super) const ENGINE_MEMORY_BYTES: u64 = 2 << 30;
 /// Bytes of a KiB, the unit of `/proc`.
-const KIB: u64 = 1 << 10;
+pub(super) const KIB: u64 = 1 << 10;
 
 /// A running server, killed when dropped.
 pub(super) struct Subject {

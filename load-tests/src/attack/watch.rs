@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Metric with the age of the watermark; all rows older than it are in ClickHouse.
-const WATERMARK_AGE: &str = "millrace_watermark_age_seconds";
+pub(super) const WATERMARK_AGE: &str = "millrace_watermark_age_seconds";
 const RESTARTS: &str = "millrace_engine_restarts_total";
 
 /// Watches the processes of a run.

@@ -8,22 +8,35 @@
 //!
 //! Merges fold rows of one uuid and so can hide a duplicate: stop the table's merges (`SYSTEM STOP
 //! MERGES`, or a table setting) before a run whose duplicates matter.
+//!
+//! No index leads to a uuid, so each query reads all uuids of the table, whoever sent the rows, and
+//! opens each of its parts: thousands where merges are stopped. Queries are therefore about as many
+//! runs of the ledger as ClickHouse can group at once, and never about one run each.
+//!
+//! - [`queries`]: statements, and what they answer.
+//! - [`slices`]: runs that one query groups.
+//! - [`ledger_check`]: comparison of batches with the ledger; [`report`]: its result.
 
+mod ledger_check;
+mod queries;
 mod report;
-mod run_check;
+mod slices;
 
 pub use report::{Mismatch, VerifyReport};
 
 use crate::clickhouse::ClickHouse;
-use crate::ledger::{AckLedger, RunAcks};
-use anyhow::{Context, Result};
-use run_check::{RunCheck, StoredBatch};
+use crate::digits::grouped;
+use crate::ledger::AckLedger;
+use anyhow::Result;
+use ledger_check::LedgerCheck;
+use slices::slices;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Interval at which rows that are still being shipped are looked for again.
+/// Least interval at which rows that are still being shipped are looked for again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// Approximate number of rows that one query groups; keeps ClickHouse's memory within some 100 MB.
-const QUERY_EVENTS: u64 = 10_000_000;
+/// Interval at which progress is told.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Compares until everything is stored or no row has come for `patience`, then reports the result.
 ///
@@ -34,103 +47,116 @@ pub async fn verify(
     clickhouse: &ClickHouse,
     patience: Duration,
 ) -> Result<VerifyReport> {
+    verify_and_tell(ledger, clickhouse, patience, &|_| {}).await
+}
+
+/// Compares as [`verify`] does; `say` gets the progress, from time to time.
+///
+/// # Errors
+/// See [`verify`].
+pub async fn verify_and_tell(
+    ledger: &AckLedger,
+    clickhouse: &ClickHouse,
+    patience: Duration,
+    say: &dyn Fn(&str),
+) -> Result<VerifyReport> {
+    let mut look = Look {
+        ledger,
+        clickhouse,
+        patience,
+        say,
+        told_at: Instant::now(),
+    };
     let mut deadline = Instant::now() + patience;
     let mut rows = 0;
     loop {
-        let look = check_runs(ledger, clickhouse, patience).await;
-        let settled = match &look {
+        let began = Instant::now();
+        let looked = look.compare().await;
+        let settled = match &looked {
             Ok(report) => report.is_settled(),
             Err(_) => false,
         };
-        if let Ok(report) = &look
+        if let Ok(report) = &looked
             && report.rows > rows
         {
             rows = report.rows;
             deadline = Instant::now() + patience;
         }
         if settled || Instant::now() >= deadline {
-            return look;
+            return looked;
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        pause(began).await;
     }
 }
 
-/// Checks every run once; it first waits, by cheap counts, until its rows have come.
-async fn check_runs(
-    ledger: &AckLedger,
-    clickhouse: &ClickHouse,
+/// Waits before the next look: for as long as the last one took, so that looking takes half of an
+/// engine that still stores rows at the most.
+async fn pause(began: Instant) {
+    tokio::time::sleep(LOOK_AGAIN.max(began.elapsed())).await;
+}
+
+/// A look at the rows of a ledger.
+struct Look<'a> {
+    ledger: &'a AckLedger,
+    clickhouse: &'a ClickHouse,
     patience: Duration,
-) -> Result<VerifyReport> {
-    let mut report = VerifyReport::default();
-    for (run, expected) in &ledger.runs {
-        wait_for_rows(*run, expected, clickhouse, patience).await?;
-        look_at_run(*run, expected, clickhouse, &mut report).await?;
-    }
-    Ok(report)
+    say: &'a dyn Fn(&str),
+    told_at: Instant,
 }
 
-/// Waits until a run has at least as many rows as were acknowledged, or none has come for
-/// `patience`.
-async fn wait_for_rows(
-    run: u32,
-    expected: &RunAcks,
-    clickhouse: &ClickHouse,
-    patience: Duration,
-) -> Result<()> {
-    let query = format!(
-        "SELECT count() FROM {} FORMAT TabSeparated",
-        rows_of(run, clickhouse)
-    );
-    let mut deadline = Instant::now() + patience;
-    let mut rows = 0;
-    loop {
-        let found = clickhouse.number(&query).await?;
-        if found > rows {
-            rows = found;
-            deadline = Instant::now() + patience;
+impl Look<'_> {
+    /// Compares every run once; first waits, by cheap counts, until its rows have come.
+    async fn compare(&mut self) -> Result<VerifyReport> {
+        let rows = self.wait_for_rows().await?;
+        let mut check = LedgerCheck::new(self.ledger);
+        let slices = slices(&rows);
+        for (number, slice) in slices.iter().enumerate() {
+            let (number, all) = (number + 1, slices.len());
+            self.tell(&format!(
+                "comparing with the ledger: part {number} of {all}"
+            ));
+            let each = |found| check.add(found);
+            queries::batches(slice, self.clickhouse, each).await?;
         }
-        if found >= expected.acknowledged_events() || Instant::now() >= deadline {
-            return Ok(());
+        Ok(check.finish())
+    }
+
+    /// Waits until each run has at least as many rows as were acknowledged, or none has come for
+    /// the whole patience; returns the rows of each run.
+    async fn wait_for_rows(&mut self) -> Result<BTreeMap<u32, u64>> {
+        let runs: Vec<u32> = self.ledger.runs.keys().copied().collect();
+        let acknowledged = self.ledger.acknowledged_events();
+        let mut deadline = Instant::now() + self.patience;
+        let mut rows = 0;
+        loop {
+            let began = Instant::now();
+            let found = queries::rows_by_run(&runs, self.clickhouse).await?;
+            let all: u64 = found.values().sum();
+            if all > rows {
+                rows = all;
+                deadline = Instant::now() + self.patience;
+            }
+            if self.is_complete(&found) || Instant::now() >= deadline {
+                return Ok(found);
+            }
+            let (rows, acknowledged) = (grouped(rows as f64), grouped(acknowledged as f64));
+            self.tell(&format!("{rows} rows of {acknowledged} events are stored"));
+            pause(began).await;
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
     }
-}
 
-/// Subquery of a run's rows, each with its id as a number.
-fn rows_of(run: u32, clickhouse: &ClickHouse) -> String {
-    format!(
-        "(SELECT toUInt128(uuid) AS id FROM {} WHERE bitShiftRight(toUInt128(uuid), 96) = {run})",
-        clickhouse.table
-    )
-}
-
-async fn look_at_run(
-    run: u32,
-    expected: &RunAcks,
-    clickhouse: &ClickHouse,
-    report: &mut VerifyReport,
-) -> Result<()> {
-    let rows = rows_of(run, clickhouse);
-    let count = format!("SELECT count() FROM {rows} FORMAT TabSeparated");
-    let slices = clickhouse
-        .number(&count)
-        .await?
-        .div_ceil(QUERY_EVENTS)
-        .max(1);
-    let mut check = RunCheck::new(run, expected, report);
-    for slice in 0..slices {
-        let query = format!(
-            "SELECT bitAnd(bitShiftRight(id, 80), 65535) AS connection, \
-             bitAnd(bitShiftRight(id, 24), 4294967295) AS batch, count(), uniqExact(id) \
-             FROM {rows} WHERE batch % {slices} = {slice} \
-             GROUP BY connection, batch FORMAT TabSeparated"
-        );
-        let each = |row: &str| {
-            check.add(StoredBatch::parse(row).with_context(|| format!("row {row:?}"))?);
-            Ok(())
-        };
-        clickhouse.rows(&query, each).await?;
+    /// Returns true if each run has as many rows as were acknowledged.
+    fn is_complete(&self, rows: &BTreeMap<u32, u64>) -> bool {
+        self.ledger.runs.iter().all(|(run, acks)| {
+            rows.get(run).copied().unwrap_or_default() >= acks.acknowledged_events()
+        })
     }
-    check.finish();
-    Ok(())
+
+    /// Tells the progress, unless it was told lately.
+    fn tell(&mut self, progress: &str) {
+        if self.told_at.elapsed() >= TELL_EVERY {
+            self.told_at = Instant::now();
+            (self.say)(progress);
+        }
+    }
 }

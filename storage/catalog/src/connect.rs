@@ -48,6 +48,10 @@ const SQLITE_READERS_MAX: u32 = 4;
 /// Page cache of each connection, in KiB: it holds the indexes of an organization of 100 000
 /// members, and then some. Beyond it, every list fetches every page of an index again.
 const SQLITE_CACHE_KIB: i64 = 16 * 1024;
+/// Memory of all connections of the process together, in bytes, beyond which SQLite takes pages of
+/// other connections for new ones. Each part of the server has a catalog of its own, so there are
+/// twenty connections: without this limit their page caches alone grow to 320 MiB with the file.
+const SQLITE_HEAP_BYTES_MAX: i64 = 96 << 20;
 /// Rows that SQLite's thread may be ahead of the reader: a whole page, as each wait of the two for
 /// one another costs more than a row does.
 const SQLITE_ROWS_BUFFERED_MAX: usize = 1024;
@@ -206,6 +210,8 @@ fn sqlite(url: &str, connections_max: u32, reads_only: bool) -> ConnectOptions {
             .row_buffer_size(SQLITE_ROWS_BUFFERED_MAX)
             // Less than zero: in KiB, not in pages.
             .pragma("cache_size", format!("-{SQLITE_CACHE_KIB}"))
+            // Of the process, whichever connection sets it.
+            .pragma("soft_heap_limit", SQLITE_HEAP_BYTES_MAX.to_string())
             .pragma("query_only", if reads_only { "ON" } else { "OFF" })
     });
     options.map_sqlx_sqlite_pool_opts(|pool| {
@@ -286,6 +292,7 @@ mod tests {
     use super::*;
     use crate::on_both;
     use crate::testing::{DatabaseKind, TestDatabase};
+    use sea_orm::{ConnectionTrait, DbBackend, Statement};
 
     on_both!(a_process_has_a_limited_number_of_connections);
 
@@ -315,5 +322,18 @@ mod tests {
             DatabaseKind::Postgres => ([10, 10, 2], true),
         };
         assert_eq!(found, most.map(|most| (most, is_tested, [None, None])));
+    }
+
+    #[tokio::test]
+    async fn all_connections_to_sqlite_share_one_limit_of_memory() {
+        let database = TestDatabase::of(DatabaseKind::Sqlite).await;
+        let connected = connect(database.url(), IfMissing::Create).await.unwrap();
+        let sql = "SELECT soft_heap_limit AS bytes FROM pragma_soft_heap_limit";
+        for db in [&connected.writer, &connected.db] {
+            let statement = Statement::from_string(DbBackend::Sqlite, sql);
+            let row = db.query_one_raw(statement).await.unwrap().unwrap();
+            let bytes: i64 = row.try_get("", "bytes").unwrap();
+            assert_eq!(bytes, SQLITE_HEAP_BYTES_MAX);
+        }
     }
 }

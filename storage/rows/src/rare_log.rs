@@ -1,6 +1,7 @@
 //! Failures that come again and again: each is logged at first, and then rarely.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,24 +13,30 @@ const REMEMBERED_MAX: usize = 1_000;
 
 /// Failures that were logged lately, and when.
 #[derive(Debug, Default)]
-pub struct RareLog(Mutex<HashMap<String, Instant>>);
+pub struct RareLog {
+    /// Keys of the hashes: nobody outside can find two failures with the same one.
+    hasher: RandomState,
+    /// Times by the hash of a failure: its text may be as long as a statement that it quotes.
+    logged: Mutex<HashMap<u64, Instant>>,
+}
 
 impl RareLog {
     /// Returns true if a failure is to be logged now, and counts it as logged.
     #[must_use]
     pub fn is_due(&self, failure: &str, now: Instant) -> bool {
+        let failure = self.hasher.hash_one(failure);
         let mut logged = self.logged();
         logged.retain(|_, logged_at| now.duration_since(*logged_at) < AGAIN_AFTER);
-        if logged.contains_key(failure) {
+        if logged.contains_key(&failure) {
             return false;
         }
         if logged.len() >= REMEMBERED_MAX {
             let newest = logged.iter().max_by_key(|(_, logged_at)| **logged_at);
-            if let Some(newest) = newest.map(|(failure, _)| failure.clone()) {
+            if let Some(newest) = newest.map(|(failure, _)| *failure) {
                 logged.remove(&newest);
             }
         }
-        logged.insert(failure.to_owned(), now);
+        logged.insert(failure, now);
         true
     }
 
@@ -41,8 +48,8 @@ impl RareLog {
         had_failures
     }
 
-    fn logged(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn logged(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,11 +7,13 @@
 //! | [`persons`] | names users, and waits until each name can be queried |
 //! | [`exports`] | exports yesterday's events, and waits for the file |
 //! | [`api`] | calls the organization API, with known responses |
+//! | [`queries`] | runs long queries, which others try to stop |
 
 mod api;
 mod exports;
 pub(super) mod load;
 mod persons;
+mod queries;
 mod tenant;
 
 pub(super) use tenant::GoodTenant;
@@ -33,5 +35,10 @@ impl GoodTenant<'_> {
     /// Sends requests to the API until the run is over.
     pub(super) fn ask(&self) -> Result<()> {
         current_thread_runtime()?.block_on(api::ask_all(self))
+    }
+
+    /// Runs long queries until the run is over.
+    pub(super) fn query(&self) -> Result<()> {
+        current_thread_runtime()?.block_on(queries::query_all(self))
     }
 }

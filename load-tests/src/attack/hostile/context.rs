@@ -36,6 +36,8 @@ pub(in crate::attack) struct AttackContext {
     pub(super) operation_search: OperationSearch,
     /// True from the end of a round's duration on.
     is_ending: AtomicBool,
+    /// True in a round beyond those asked for.
+    is_extra: AtomicBool,
     /// Paths of image tags, by the encoding of their data.
     pub(super) image_tags: Vec<(&'static str, String)>,
     pub(super) stranger: Client,
@@ -78,6 +80,7 @@ impl AttackContext {
             search_with_key: CostSearch::default(),
             operation_search: OperationSearch::default(),
             is_ending: AtomicBool::new(false),
+            is_extra: AtomicBool::new(false),
             image_tags: bombs::image_tags()?,
             stranger: Client::new(ingest, STRANGER)?,
             sender: Client::new(ingest, SENDER)?,
@@ -119,6 +122,15 @@ impl AttackContext {
 
     pub(super) fn set_ending(&self, is_ending: bool) {
         self.is_ending.store(is_ending, Ordering::Release);
+    }
+
+    /// Returns true in a round beyond those asked for, whose times are kept apart.
+    pub(super) fn is_extra(&self) -> bool {
+        self.is_extra.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_extra(&self, is_extra: bool) {
+        self.is_extra.store(is_extra, Ordering::Release);
     }
 
     /// Returns true if a task was selected.

@@ -75,7 +75,8 @@ async fn list(context: &AttackContext, tenant: &Tenant) -> Listed {
     let listed = tenant.ask("GET", "batch_exports/?limit=200", &Value::Null);
     let page = listed.await.json();
     let results = page.pointer("/results").and_then(Value::as_array);
-    let ended = context.findings.export_runs.record(&page);
+    let runs = &context.findings.export_runs;
+    let ended = runs.record(&page, context.is_extra());
     for status in &ended {
         context
             .findings

@@ -11,6 +11,11 @@ use uuid::Uuid;
 const ASK_AGAIN: u32 = 20;
 /// One id in this many is made up.
 const MADE_UP: u32 = 4;
+/// Path below which a project's id is what an organization's is elsewhere: it says whose records
+/// the rest of the path means.
+const PROJECTS: &str = "/api/projects/";
+/// Name of the parameter for the id of a query.
+const QUERY_ID: &str = "query_id";
 
 /// Ids by the path of their list.
 #[derive(Debug, Default)]
@@ -20,13 +25,15 @@ pub(super) struct Ids(BTreeMap<String, Vec<String>>);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Filled {
     pub(super) path: String,
-    /// True if the path names an existing record besides its organization.
+    /// True if each record that the path names besides its organization or project exists.
     pub(super) is_there: bool,
+    /// Id of the owner's long query, if the path names it: it exists for as long as it runs.
+    pub(super) query_id: Option<String>,
 }
 
 impl Ids {
-    /// Fills a path template in one tenant's organization with ids of `owner`'s records, who may be
-    /// another tenant.
+    /// Fills a path template in one tenant's organization or project with ids of `owner`'s records,
+    /// who may be another tenant.
     pub(super) async fn fill(
         &mut self,
         template: &str,
@@ -36,16 +43,15 @@ impl Ids {
     ) -> Filled {
         // The path so far, read by its owner, is the list of the next id.
         let (mut path, mut list) = (String::new(), String::new());
-        let mut is_there = true;
-        let mut has_id = false;
+        let (mut is_there, mut query_id) = (true, None);
         for part in template.split_inclusive('/') {
             let name = part.trim_matches(['{', '}', '/']);
             let (put, asked) = match name {
                 "organization_id" => (of.organization.clone(), owner.organization.clone()),
-                "project_id" => {
-                    has_id |= of.project_id != owner.project_id;
-                    (owner.project_id.to_string(), owner.project_id.to_string())
+                "project_id" if list == PROJECTS => {
+                    (of.project_id.to_string(), owner.project_id.to_string())
                 }
+                "project_id" => (owner.project_id.to_string(), owner.project_id.to_string()),
                 _ if !part.starts_with('{') => {
                     path.push_str(part);
                     list.push_str(part);
@@ -54,7 +60,9 @@ impl Ids {
                 _ => {
                     let known = self.one(owner, &list, name, rng).await;
                     is_there &= known.is_some();
-                    has_id = true;
+                    if name == QUERY_ID {
+                        query_id.clone_from(&known);
+                    }
                     let id = known.unwrap_or_else(|| made_up(rng));
                     (id.clone(), id)
                 }
@@ -64,7 +72,8 @@ impl Ids {
         }
         Filled {
             path,
-            is_there: is_there && has_id,
+            is_there,
+            query_id,
         }
     }
 
@@ -78,6 +87,10 @@ impl Ids {
     ) -> Option<String> {
         if rng.random_ratio(1, MADE_UP) {
             return None;
+        }
+        // No list has the ids of queries.
+        if name == QUERY_ID {
+            return owner.long_query.id();
         }
         let is_empty = self.0.get(list).is_none_or(Vec::is_empty);
         if is_empty || rng.random_ratio(1, ASK_AGAIN) {

@@ -97,6 +97,7 @@ impl AttackContext {
             let hung = exports::hanging_server().await?;
             let mut seeds = StdRng::seed_from_u64(self.seed ^ u64::from(round.number) << 32);
             self.set_ending(false);
+            self.set_extra(round.is_extra);
             let (mut dropped, mut awaited) = (Vec::new(), Vec::new());
             for task in TASKS {
                 for _ in 0..task.times {

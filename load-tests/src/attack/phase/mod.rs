@@ -72,6 +72,7 @@ pub(super) struct Samples(Mutex<SampleSet>);
 struct SampleSet {
     calm: Vec<f64>,
     attack: Vec<f64>,
+    extra: Vec<f64>,
     months: Vec<f64>,
     served: u64,
     answers: ResponseCounts,
@@ -84,6 +85,8 @@ pub struct Seconds {
     pub calm: Spread,
     /// Durations under attack, without extra rounds.
     pub attack: Spread,
+    /// Durations in extra rounds, which no bound judges.
+    pub extra: Spread,
     /// Durations beside events of many months alone.
     pub months: Spread,
     /// Number of actions that began or ended under attack, in all rounds.
@@ -142,10 +145,10 @@ impl Samples {
         kept.served += u64::from(began.is_attack() || ended.is_attack());
         match (began, ended) {
             (PhaseKind::Attack, _) => kept.attack.push(seconds),
+            (PhaseKind::ExtraAttack, _) => kept.extra.push(seconds),
             (PhaseKind::Months, _) => kept.months.push(seconds),
             (PhaseKind::Calm, PhaseKind::Calm | PhaseKind::Over) => kept.calm.push(seconds),
-            (PhaseKind::Calm, _)
-            | (PhaseKind::ExtraAttack | PhaseKind::Settling | PhaseKind::Over, _) => {}
+            (PhaseKind::Calm | PhaseKind::Settling | PhaseKind::Over, _) => {}
         }
     }
 
@@ -163,6 +166,7 @@ impl Samples {
         Seconds {
             calm: Spread::of(&kept.calm),
             attack: Spread::of(&kept.attack),
+            extra: Spread::of(&kept.extra),
             months: Spread::of(&kept.months),
             served: kept.served,
             answers: kept.answers,

@@ -29,7 +29,7 @@ fn an_action_from_calm_into_attack_counts_for_neither() {
     }
     let seconds = samples.seconds();
     assert_eq!((seconds.calm.count, seconds.attack.count), (2, 3));
-    assert_eq!(seconds.months.count, 2);
+    assert_eq!((seconds.months.count, seconds.extra.count), (2, 2));
     assert_eq!(
         seconds.served, 7,
         "two were there when the attack came, and two are of an extra round"

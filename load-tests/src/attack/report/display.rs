@@ -2,7 +2,7 @@
 
 use super::{Memory, Report};
 use crate::attack::good_tenant::load::PhaseReport;
-use crate::attack::phase::PhaseKind;
+use crate::attack::phase::{PhaseKind, Spread};
 use crate::digits::grouped;
 use crate::report::mebibytes;
 use comfy_table::{CellAlignment, Table, presets};
@@ -34,11 +34,12 @@ impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "memory {:.0} MiB in calm, {:.0} at the most, {:.0} at the end, {:.0} within 5 s after; the engine's {:.0} in calm, {:.0} at the most",
+            "memory {:.0} MiB in calm, {:.0} at the most, {:.0} at the end, {:.0} within 5 s after ({}); the engine's {:.0} in calm, {:.0} at the most",
             mebibytes(self.calm_bytes),
             mebibytes(self.most_bytes),
             mebibytes(self.at_end_bytes),
             mebibytes(self.after_bytes),
+            self.kinds,
             mebibytes(self.engine_calm_bytes),
             mebibytes(self.engine_most_bytes)
         )
@@ -68,7 +69,9 @@ impl fmt::Display for Report {
                 grouped(seconds.attack.count as f64),
                 seconds.attack.max
             )?;
+            extra(f, what, &seconds.extra)?;
         }
+        extra(f, "watermark", &self.watermark.extra)?;
         if self.full_exports.exports > 0 {
             writeln!(f, "{}", self.full_exports)?;
         }
@@ -77,6 +80,9 @@ impl fmt::Display for Report {
         }
         for (operation, took) in &self.slowest_operations {
             writeln!(f, "{operation}: {took}")?;
+        }
+        for (operation, took) in &self.slowest_extra_operations {
+            writeln!(f, "in extra rounds, {operation}: {took}")?;
         }
         for operation in &self.costliest_operations {
             writeln!(f, "{operation}")?;
@@ -97,6 +103,21 @@ impl fmt::Display for Report {
             writeln!(f, "NOT SERVED: {what}")?;
         }
         write!(f, "seed {}: {} wrong", self.seed, self.wrong)
+    }
+}
+
+/// Writes the figures of extra rounds, if there were any; no bound judges them.
+fn extra(f: &mut fmt::Formatter<'_>, what: &str, seconds: &Spread) -> fmt::Result {
+    let Spread {
+        count, p95, max, ..
+    } = *seconds;
+    match count {
+        0 => Ok(()),
+        _ => writeln!(
+            f,
+            "{what} in extra rounds: {}, p95 {p95:.1}, max {max:.1} s",
+            grouped(count as f64)
+        ),
     }
 }
 

@@ -7,9 +7,11 @@ mod tests;
 use super::cost_search::CostlyBody;
 use super::coverage::CoveredGroup;
 use super::export_runs::FullExports;
-use super::findings::{Findings, OperationTimes, Outcomes};
+use super::findings::{Findings, Outcomes};
 use super::good_tenant::load::PhaseReport;
 use super::hostile::{CostlyOperation, unproved};
+use super::memory_kinds::MemoryKinds;
+use super::operation_times::OperationTimes;
 use super::options::{Options, is_selected};
 use super::phase::Seconds;
 use crate::verify::VerifyReport;
@@ -33,6 +35,8 @@ pub struct Memory {
     pub at_end_bytes: u64,
     /// Lowest resident bytes within five seconds after the attack.
     pub after_bytes: u64,
+    /// Resident bytes five seconds after the attack, by kind.
+    pub kinds: MemoryKinds,
     /// Resident bytes of the engine's process before the first attack.
     pub engine_calm_bytes: u64,
     /// Highest resident bytes of the engine's process so far.
@@ -70,12 +74,14 @@ pub struct Report {
     pub unproved: Vec<String>,
     /// Attempts that the API's document asks for, by group.
     pub coverage: Vec<CoveredGroup>,
-    /// Operations of the API with their response times, slowest first. JSON reports call it
-    /// `dearest`.
+    /// Operations of the API with their response times in the rounds that were asked for, slowest
+    /// first. JSON reports call it `dearest`.
     #[serde(rename = "dearest")]
     pub slowest_operations: Vec<(String, OperationTimes)>,
-    /// Times of the operation that was nearest to its promised time, or furthest beyond it; `None`
-    /// if operations were not selected.
+    /// The same of extra rounds, which no bound judges.
+    pub slowest_extra_operations: Vec<(String, OperationTimes)>,
+    /// Times of the operation that was nearest to its promised time, or furthest beyond it, in the
+    /// rounds that were asked for; `None` if operations were not selected.
     pub latest_operation: Option<OperationTimes>,
     /// Requests to the API that took longest for their bytes, and those with the longest responses.
     pub costliest_operations: Vec<CostlyOperation>,
@@ -106,6 +112,7 @@ impl Report {
             unproved: Vec::new(),
             coverage: Vec::new(),
             slowest_operations: Vec::new(),
+            slowest_extra_operations: Vec::new(),
             latest_operation: None,
             costliest_operations: Vec::new(),
             costliest_bodies: Vec::new(),
@@ -124,10 +131,10 @@ impl Report {
             let missing = self.coverage.iter().filter(|group| !group.is_complete());
             self.unproved.extend(missing.map(CoveredGroup::to_string));
         }
-        self.slowest_operations = findings.slowest_operations();
-        self.slowest_operations.truncate(SLOWEST_OPERATIONS_MAX);
+        self.slowest_operations = findings.times.slowest(SLOWEST_OPERATIONS_MAX);
+        self.slowest_extra_operations = findings.extra_times.slowest(SLOWEST_OPERATIONS_MAX);
         let is_selected = is_selected("operations", &options.only);
-        self.latest_operation = is_selected.then(|| findings.latest_operation());
+        self.latest_operation = is_selected.then(|| findings.times.latest());
         let wrongs = findings.wrongs();
         (self.wrong, self.wrongs) = (wrongs.count, wrongs.examples);
     }

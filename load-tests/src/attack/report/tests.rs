@@ -40,6 +40,7 @@ fn report(calm_ms: f64, attack_ms: f64) -> Report {
         most_bytes: 1,
         at_end_bytes: 0,
         after_bytes: 0,
+        kinds: MemoryKinds::default(),
         engine_calm_bytes: 0,
         engine_most_bytes: 1,
     }];

@@ -179,7 +179,7 @@ async fn columns_come_and_go_as_they_are_asked_for() {
     let table: [(&[PropertyColumn], &[&str]); 5] = [
         (&[], &[]),
         (&[a.clone(), b.clone()], &["property_1", "property_2"]),
-        (&[b.clone()], &["property_2"]),
+        (std::slice::from_ref(&b), &["property_2"]),
         // The same number with another definition, as after the restore of a catalog.
         (&[another, b], &["property_1", "property_2"]),
         (&[], &[]),

@@ -1,6 +1,7 @@
 //! Organizations and records that an operation is sent to, and the operations that each may get.
 
 use super::Operation;
+use crate::attack::findings::is_judged;
 
 /// Owner of the records that a request names, and the organization in its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,10 +11,13 @@ pub(super) enum Aim {
     Own,
     /// The good tenant's records in its own organization: nothing may be changed or shown.
     Foreign,
-    /// The good tenant's records in the hostile one's organization: nothing may be changed or
-    /// shown.
+    /// The good tenant's records in the hostile one's organization or project, and keys of the good
+    /// tenant's owner: nothing may be changed or shown.
     Smuggled,
 }
+
+/// Statuses by which an operation on another organization is refused.
+pub(super) const REFUSALS: [u16; 2] = [403, 404];
 
 /// An operation with its aim.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +35,24 @@ impl Aim {
             Self::Smuggled => "operations on things of another organization",
         }
     }
-}
 
-impl Target<'_> {
-    /// Name in the list of attempts.
-    pub(super) fn name(&self) -> String {
-        format!("{}, {}", self.operation.name(), self.aim.attempts())
+    /// Group of the attempts that a complete run must have made. Those on another organization
+    /// count when they were refused, and not when their body was.
+    pub(super) const fn group(self) -> &'static str {
+        match self {
+            Self::Own => "operations processed on the own organization",
+            Self::Foreign => "operations refused on another organization",
+            Self::Smuggled => "operations refused on things of another organization",
+        }
+    }
+
+    /// Returns true if a response with this status proves what an attempt was made for, if the
+    /// records that it named existed.
+    pub(super) fn is_proved(self, status: u16, is_there: bool) -> bool {
+        match self {
+            Self::Own => is_judged(status),
+            Self::Foreign | Self::Smuggled => is_there && REFUSALS.contains(&status),
+        }
     }
 }
 
@@ -71,6 +87,9 @@ mod tests {
             "/api/organizations/{organization_id}/projects/{project_id}/": methods,
             "/api/organizations/{organization_id}/roles/{id}/": methods,
             "/api/personal_api_keys/{id}/": methods,
+            "/api/projects/{project_id}/query/": methods,
+            "/api/projects/{project_id}/query/{query_id}/": methods,
+            "/api/signup/{token}/": methods,
         }});
         let operations = operations(&document);
         let targets = targets(&operations);
@@ -98,12 +117,49 @@ mod tests {
                 vec![own, foreign, smuggled],
                 vec![own, foreign, smuggled],
             ),
-            ("/api/personal_api_keys/{id}/", vec![], vec![own]),
+            (
+                "/api/personal_api_keys/{id}/",
+                vec![smuggled],
+                vec![own, smuggled],
+            ),
+            (
+                "/api/projects/{project_id}/query/",
+                vec![own, foreign],
+                vec![own, foreign],
+            ),
+            (
+                "/api/projects/{project_id}/query/{query_id}/",
+                vec![own, foreign, smuggled],
+                vec![own, foreign, smuggled],
+            ),
+            ("/api/signup/{token}/", vec![own], vec![own]),
         ] {
             assert_eq!(aims("DELETE", path), of_delete, "{path}");
             assert_eq!(aims("GET", path), of_get, "{path}");
         }
-        let names: std::collections::BTreeSet<_> = targets.iter().map(Target::name).collect();
+        let names: std::collections::BTreeSet<_> = targets
+            .iter()
+            .map(|target| (target.aim.group(), target.operation.name()))
+            .collect();
         assert_eq!(names.len(), targets.len());
+    }
+
+    #[test]
+    fn a_refusal_counts_if_it_was_for_the_record_and_that_exists() {
+        for (status, own, another) in [
+            (200, true, false),
+            (400, true, false),
+            (403, true, true),
+            (404, true, true),
+            (429, false, false),
+            (503, false, false),
+            (0, false, false),
+        ] {
+            assert_eq!(Aim::Own.is_proved(status, false), own, "{status}");
+            for aim in [Aim::Foreign, Aim::Smuggled] {
+                assert_eq!(aim.is_proved(status, true), another, "{status}");
+                assert!(!aim.is_proved(status, false), "{status}");
+            }
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Every operation of the API's own document, with random paths, parameters and bodies.
 //!
 //! A new operation is attacked as soon as it is documented. Ids name existing records of the
-//! hostile tenant and of the good one. A complete run has each operation processed with each aim.
+//! hostile tenant and of the good one. A complete run has each operation processed on the own
+//! organization, and refused on another one and on existing records of that.
 //!
 //! - [`aim`]: organizations and records that an operation is sent to.
 //! - [`operation`]: an operation; [`requests`]: the requests.

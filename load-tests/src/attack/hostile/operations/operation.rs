@@ -14,6 +14,12 @@ const SPARED: [&str; 5] = [
 
 /// Path whose response has no end, which a request would wait for.
 const ENDLESS: &str = "/api/projects/{project_id}/live/";
+/// Beginnings of paths, each of which says whose records the rest of the path means.
+const OWNERS: [&str; 3] = [
+    "/api/organizations/{organization_id}/",
+    "/api/projects/{project_id}/",
+    "/api/personal_api_keys/",
+];
 
 /// An operation of the API's document.
 #[derive(Debug)]
@@ -46,9 +52,10 @@ impl Operation {
         owned.iter().any(|part| self.path.contains(part))
     }
 
-    /// Returns true if the path names a record of an organization beside the organization.
+    /// Returns true if the path names a record beside its organization or project, or a key of a
+    /// user. The token of an invitation is none: whoever has it may use it.
     pub(super) fn names_record(&self) -> bool {
-        let rest = self.path.replace("{organization_id}", "");
-        self.has_owner() && rest.contains('{')
+        let rest = OWNERS.iter().find_map(|it| self.path.strip_prefix(it));
+        rest.is_some_and(|rest| rest.contains('{'))
     }
 }

@@ -1,13 +1,16 @@
 //! Requests of operations, on records of the hostile tenant and of the good one.
 
-use super::aim::{Aim, Target, targets};
+use super::aim::{Aim, REFUSALS, Target, targets};
 use super::search::{Attempt, Measured};
 use super::{Operation, document, operations, schemas_of};
-use crate::attack::findings::{Findings, is_judged};
+use crate::attack::findings::is_judged;
 use crate::attack::hostile::context::AttackContext;
-use crate::attack::hostile::ids::Ids;
+use crate::attack::hostile::ids::{Filled, Ids};
+use crate::attack::hostile::sample::{SAMPLE_DEPTH_MAX, sample};
 use crate::attack::hostile::schema_values::{DEPTH_MAX, random_value};
 use crate::attack::http::Outcome;
+use crate::attack::tenants::{Tenant, TimeSpan};
+use crate::wall_clock::since_epoch;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::Value;
@@ -15,8 +18,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Group of the attempts that a complete run must have made.
-const GROUP: &str = "operations of the document";
 /// Longest parameter in characters: a path may be no longer than a request head.
 const PARAMETER_CHARS_MAX: usize = 2_000;
 /// One request in this many goes to any target while others were not processed yet.
@@ -29,10 +30,12 @@ pub(in crate::attack::hostile) async fn all(context: Arc<AttackContext>, mut rng
     let operations = operations(&document);
     let targets: Vec<(String, Target<'_>)> = targets(&operations)
         .into_iter()
-        .map(|target| (target.name(), target))
+        .map(|target| (target.operation.name(), target))
         .collect();
     let coverage = &context.findings.coverage;
-    coverage.expect(GROUP, targets.iter().map(|(name, _)| name));
+    for (name, target) in &targets {
+        coverage.expect(target.aim.group(), [name]);
+    }
     let mut ids = Ids::default();
     while !context.is_ending() {
         let drawn =
@@ -44,18 +47,18 @@ pub(in crate::attack::hostile) async fn all(context: Arc<AttackContext>, mut rng
         if let Some((operation, attempt)) = kept {
             let aim = Aim::Own;
             let target = Target { operation, aim };
-            is_processed(&context, target, attempt, &mut ids, &mut rng).await;
+            is_proved(&context, target, attempt, &mut ids, &mut rng).await;
         } else if let Some((name, target)) = next(&context, &targets, &mut rng) {
-            let attempt = random(target.operation, schemas, &mut rng);
-            if is_processed(&context, *target, attempt, &mut ids, &mut rng).await {
-                coverage.mark(GROUP, name);
+            let attempt = drawn_for(target, schemas, &mut rng);
+            if is_proved(&context, *target, attempt, &mut ids, &mut rng).await {
+                coverage.mark(target.aim.group(), name);
             }
         }
         sleep(context.pause * 2).await;
     }
 }
 
-/// Next target: most of the time one that was not processed yet.
+/// Next target: most of the time one that was not proved yet.
 fn next<'a, 't>(
     context: &AttackContext,
     targets: &'a [(String, Target<'t>)],
@@ -64,7 +67,7 @@ fn next<'a, 't>(
     let coverage = &context.findings.coverage;
     let untried = targets
         .iter()
-        .filter(|(name, _)| !coverage.is_tried(GROUP, name));
+        .filter(|(name, target)| !coverage.is_tried(target.aim.group(), name));
     let untried: Vec<_> = untried.collect();
     if untried.is_empty() || rng.random_ratio(1, ANY_TARGET) {
         return targets.get(rng.random_range(0..targets.len().max(1)));
@@ -73,21 +76,25 @@ fn next<'a, 't>(
     untried.get(at).copied()
 }
 
-/// A request with random values.
-fn random(operation: &Operation, schemas: &Value, rng: &mut StdRng) -> Attempt {
+/// A request with random values; on another organization also with values that its schema accepts,
+/// as a body that is refused says nothing about whose records it would have changed.
+fn drawn_for(target: &Target<'_>, schemas: &Value, rng: &mut StdRng) -> Attempt {
+    let operation = target.operation;
+    let is_plain = target.aim != Aim::Own && rng.random();
     Attempt {
         operation: operation.name(),
         query: query(&operation.parameters, schemas, rng),
         body: match &operation.body {
             Value::Null => Value::Null,
+            schema if is_plain => sample(schemas, schema, SAMPLE_DEPTH_MAX),
             schema => random_value(schemas, schema, DEPTH_MAX, rng),
         },
     }
 }
 
-/// Sends a request and records its outcome and cost. Returns true if it was processed with the aim
-/// that it had.
-async fn is_processed(
+/// Sends a request and records its outcome and cost. Returns true if it proved what it was sent
+/// for: it was processed, or refused although what it named was there.
+async fn is_proved(
     context: &AttackContext,
     target: Target<'_>,
     attempt: Attempt,
@@ -102,21 +109,36 @@ async fn is_processed(
         Aim::Smuggled => (hostile, good),
     };
     let filled = ids.fill(&operation.path, of, owner, rng).await;
+    if operation.is_spared() && !filled.is_there {
+        // A made-up id may be a word for the hostile tenant's own key.
+        return false;
+    }
     let path = format!("{}{}", filled.path, attempt.query);
+    let from = since_epoch();
     let (outcome, took) = ask(context, operation, &path, &attempt.body).await;
+    let during = TimeSpan {
+        from,
+        until: since_epoch(),
+    };
     let findings = &context.findings;
-    let is_aimed = aim != Aim::Smuggled || filled.is_there;
     match aim {
-        Aim::Foreign => findings.note_among(aim.attempts(), &outcome, &[403, 404]),
-        Aim::Smuggled if is_aimed => findings.note_refusal(aim.attempts(), &outcome),
+        Aim::Foreign => findings.note_among(aim.attempts(), &outcome, &REFUSALS),
+        Aim::Smuggled if filled.is_there => findings.note_refusal(aim.attempts(), &outcome),
         Aim::Own | Aim::Smuggled => findings.note(Aim::Own.attempts(), &outcome),
     }
-    let is_judged = is_judged(outcome.status());
-    if is_judged && aim == Aim::Own {
+    if aim == Aim::Own && is_judged(outcome.status()) {
         let measured = Measured::new(attempt, outcome.text().len(), took);
         keep(context, operation, &path, measured).await;
     }
-    is_aimed && is_judged
+    aim.is_proved(outcome.status(), filled.is_there) && was_there(owner, &filled, during).await
+}
+
+/// Returns true if the query that a path names, if it names one, ran during the request.
+async fn was_there(owner: &Tenant, filled: &Filled, during: TimeSpan) -> bool {
+    match &filled.query_id {
+        Some(id) => owner.long_query.ran_during(id, during).await,
+        None => true,
+    }
 }
 
 /// Keeps a request if it is among the costliest. A slow one is sent again, as the server has other
@@ -143,8 +165,9 @@ async fn ask(
     body: &Value,
 ) -> (Outcome, Duration) {
     let timed = TimedRequest {
-        findings: &context.findings,
+        context,
         operation,
+        is_extra: context.is_extra(),
         began: Instant::now(),
     };
     let hostile = &context.tenants.hostile;
@@ -153,19 +176,22 @@ async fn ask(
 }
 
 /// Request whose time is recorded when it is dropped: also one that was never answered, and was
-/// given up at the end of an attack.
+/// given up at the end of an attack. Times of extra rounds are kept apart.
 struct TimedRequest<'a> {
-    findings: &'a Findings,
+    context: &'a AttackContext,
     operation: &'a Operation,
+    is_extra: bool,
     began: Instant,
 }
 
 impl Drop for TimedRequest<'_> {
     fn drop(&mut self) {
-        let operation = self.operation;
-        let took = self.began.elapsed();
-        self.findings
-            .record_time(&operation.name(), operation.seconds_max, took);
+        let (operation, took) = (self.operation, self.began.elapsed());
+        let times = match self.is_extra {
+            true => &self.context.findings.extra_times,
+            false => &self.context.findings.times,
+        };
+        times.record(&operation.name(), operation.seconds_max, took);
     }
 }
 

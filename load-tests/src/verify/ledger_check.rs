@@ -1,58 +1,38 @@
-//! Comparison of a run's batches in ClickHouse with its ledger.
+//! Comparison of batches in ClickHouse with a ledger.
 
+use super::queries::StoredBatch;
 use super::report::VerifyReport;
 use crate::digits::counted;
-use crate::ledger::RunAcks;
+use crate::ledger::AckLedger;
 use std::collections::HashSet;
 
-/// A batch as ClickHouse has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StoredBatch {
-    connection: u16,
-    batch: u32,
-    rows: u64,
-    uuids: u64,
+/// Compares the batches of all runs with their ledger.
+pub(super) struct LedgerCheck<'a> {
+    ledger: &'a AckLedger,
+    report: VerifyReport,
+    /// Acknowledged batches that were found, by run, connection and number.
+    seen: HashSet<(u32, u16, u32)>,
 }
 
-impl StoredBatch {
-    pub(super) fn parse(row: &str) -> Option<Self> {
-        let mut fields = row.split('\t');
-        Some(Self {
-            connection: fields.next()?.parse().ok()?,
-            batch: fields.next()?.parse().ok()?,
-            rows: fields.next()?.parse().ok()?,
-            uuids: fields.next()?.parse().ok()?,
-        })
-    }
-}
-
-/// Compares one run's batches with its ledger.
-pub(super) struct RunCheck<'a> {
-    run: u32,
-    expected: &'a RunAcks,
-    report: &'a mut VerifyReport,
-    seen: HashSet<(u16, u32)>,
-}
-
-impl<'a> RunCheck<'a> {
-    pub(super) fn new(run: u32, expected: &'a RunAcks, report: &'a mut VerifyReport) -> Self {
-        report.acknowledged_events += expected.acknowledged_events();
+impl<'a> LedgerCheck<'a> {
+    pub(super) fn new(ledger: &'a AckLedger) -> Self {
         Self {
-            run,
-            expected,
-            report,
+            ledger,
+            report: VerifyReport {
+                acknowledged_events: ledger.acknowledged_events(),
+                ..VerifyReport::default()
+            },
             seen: HashSet::new(),
         }
     }
 
+    /// Compares a batch; one of another ledger's run is left out.
     pub(super) fn add(&mut self, found: StoredBatch) {
-        let run = self.run;
-        let name = || {
-            format!(
-                "run {run:08x} connection {} batch {}",
-                found.connection, found.batch
-            )
+        let Some(expected) = self.ledger.runs.get(&found.run) else {
+            return;
         };
+        let place = (found.connection, found.batch);
+        let name = || name_of(found.run, place);
         self.report.rows += found.rows;
         self.report.uuids += found.uuids;
         let extra = found.rows - found.uuids.min(found.rows);
@@ -62,14 +42,11 @@ impl<'a> RunCheck<'a> {
                 format!("{}: {rows}, {uuids}", name())
             });
         }
-        let acknowledged = self
-            .expected
-            .acknowledged
-            .get(&(found.connection, found.batch));
-        let whole = u64::from(*acknowledged.unwrap_or(&self.expected.batch_events));
+        let acknowledged = expected.acknowledged.get(&place);
+        let whole = u64::from(*acknowledged.unwrap_or(&expected.batch_events));
         let absent = whole.abs_diff(found.uuids);
         let (wrong, kind) = if acknowledged.is_some() {
-            self.seen.insert((found.connection, found.batch));
+            self.seen.insert((found.run, found.connection, found.batch));
             (&mut self.report.missing, "acknowledged")
         } else {
             (&mut self.report.partial, "not acknowledged")
@@ -84,46 +61,66 @@ impl<'a> RunCheck<'a> {
         }
     }
 
-    /// Reports the acknowledged batches that were not found at all.
-    pub(super) fn finish(self) {
-        for (batch, events) in &self.expected.acknowledged {
-            if !self.seen.contains(batch) {
-                self.report.missing.add(u64::from(*events), || {
-                    let (connection, batch) = batch;
-                    let events = counted(u64::from(*events), "event");
-                    format!(
-                        "run {:08x} connection {connection} batch {batch}: \
-                         acknowledged, 0 of {events}",
-                        self.run
-                    )
-                });
+    /// Reports also the acknowledged batches that were not found at all.
+    pub(super) fn finish(mut self) -> VerifyReport {
+        for (run, expected) in &self.ledger.runs {
+            for (&(connection, batch), events) in &expected.acknowledged {
+                if !self.seen.contains(&(*run, connection, batch)) {
+                    self.report.missing.add(u64::from(*events), || {
+                        let events = counted(u64::from(*events), "event");
+                        let name = name_of(*run, (connection, batch));
+                        format!("{name}: acknowledged, 0 of {events}")
+                    });
+                }
             }
         }
+        self.report
     }
+}
+
+fn name_of(run: u32, (connection, batch): (u16, u32)) -> String {
+    format!("run {run:08x} connection {connection} batch {batch}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::report::Mismatch;
     use super::*;
+    use crate::ledger::RunAcks;
 
     fn check(found: &[(u16, u32, u64, u64)]) -> VerifyReport {
         let expected = RunAcks {
             batch_events: 10,
             acknowledged: [((0, 0), 10), ((0, 1), 10), ((1, 0), 10)].into(),
         };
-        let mut report = VerifyReport::default();
-        let mut check = RunCheck::new(1, &expected, &mut report);
+        let other = RunAcks {
+            batch_events: 1,
+            acknowledged: [((0, 0), 1)].into(),
+        };
+        let ledger = AckLedger {
+            runs: [(1, expected), (2, other)].into(),
+        };
+        let mut check = LedgerCheck::new(&ledger);
+        let of_other = StoredBatch {
+            run: 2,
+            connection: 0,
+            batch: 0,
+            rows: 1,
+            uuids: 1,
+        };
+        check.add(of_other);
+        // Of no run of the ledger.
+        check.add(StoredBatch { run: 3, ..of_other });
         for (connection, batch, rows, uuids) in found.iter().copied() {
             check.add(StoredBatch {
+                run: 1,
                 connection,
                 batch,
                 rows,
                 uuids,
             });
         }
-        check.finish();
-        report
+        check.finish()
     }
 
     /// Numbers of (batches, events) that are missing, duplicated and partial; and the number of

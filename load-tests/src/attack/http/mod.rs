@@ -4,9 +4,12 @@
 //! tell them apart. A refused sender often cannot write its whole request: the response counts, not
 //! how much was sent.
 
+mod chunked;
+
 use crate::target::Target;
 use anyhow::{Context, Result};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -92,12 +95,16 @@ impl Outcome {
 
     /// Parses the received bytes as a response; `None` if they hold no complete head.
     fn of(received: &[u8]) -> Option<Self> {
-        let text = String::from_utf8_lossy(received);
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        let status = status_in(head)?;
+        let (head, body) = parts(received);
+        let head = String::from_utf8_lossy(head.strip_suffix(b"\r\n\r\n")?);
+        let status = status_in(&head)?;
+        let body: Cow<'_, [u8]> = match chunked::is_chunked(&head) {
+            true => Cow::Owned(chunked::joined(body)),
+            false => Cow::Borrowed(body),
+        };
         Some(Self::Response {
             status,
-            body: body.to_owned(),
+            body: String::from_utf8_lossy(&body).into_owned(),
         })
     }
 }
@@ -195,7 +202,7 @@ async fn write_at(
     Ok(())
 }
 
-/// Head of a request with the empty line at its end, and body.
+/// Head of a request or a response with the empty line at its end, and body.
 fn parts(request: &[u8]) -> (&[u8], &[u8]) {
     let end = request.windows(4).position(|window| window == b"\r\n\r\n");
     let end = end.map_or(request.len(), |at| at + 4);
@@ -237,6 +244,11 @@ mod tests {
         for (received, status, body) in [
             ("HTTP/1.1 200 OK\r\nA: b\r\n\r\n{\"a\":1}", 200, "{\"a\":1}"),
             ("HTTP/1.1 413 Too Large\r\n\r\n", 413, ""),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+                200,
+                "{}",
+            ),
         ] {
             let answer = Outcome::of(received.as_bytes()).unwrap();
             assert_eq!((answer.status(), answer.text()), (status, body));

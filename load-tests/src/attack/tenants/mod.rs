@@ -1,4 +1,12 @@
 //! Tenants of the server: one that works normally, and one that attacks with all that a tenant has.
+//!
+//! - [`records`]: records of each kind that a tenant has.
+//! - [`long_query`]: queries that others may try to stop.
+
+mod long_query;
+mod records;
+
+pub(super) use long_query::{LongQuery, SQL as LONG_QUERY, TimeSpan};
 
 use super::http::{Client, Outcome};
 use super::subject::Subject;
@@ -35,6 +43,8 @@ pub(super) struct Tenant {
     /// Id and key of the project.
     pub(super) project_id: u64,
     pub(super) project_key: String,
+    /// Query that runs now, if one does.
+    pub(super) long_query: LongQuery,
     keys: Vec<String>,
     next_key: AtomicUsize,
     api: Client,
@@ -75,6 +85,7 @@ impl Tenant {
             name: text(&organization, "/name").context("an organization")?,
             project_id: project_id.context("a project")?,
             project_key: text(&projects, "/results/0/api_token").context("a project's key")?,
+            long_query: LongQuery::default(),
             keys,
             next_key: AtomicUsize::new(0),
             api,
@@ -89,47 +100,6 @@ impl Tenant {
         ensure!(made.status() == 201, "an organization: {made:?}");
         let id = text(&made.json(), "/id").context("an organization's id")?;
         Self::of(self.api.clone(), self.keys.clone(), &id)
-    }
-
-    /// Creates one record of each kind, below this domain, so that each path of the API has a
-    /// record to name.
-    fn create_records(&self, domain: &str) -> Result<()> {
-        for (path, body) in [
-            (
-                "invites/",
-                json!({"target_email": format!("invited@{domain}"), "send_email": false}),
-            ),
-            ("domains/", json!({"domain": domain})),
-            (
-                "proxy_records/",
-                json!({"domain": format!("proxy.{domain}")}),
-            ),
-            (
-                "plugins/",
-                json!({"plugin_type": "source", "name": "Plugin"}),
-            ),
-            (
-                "historical_migrations/",
-                json!({"source": "s", "method": "m", "total_events": 1, "events_per_minute": 1}),
-            ),
-        ] {
-            self.create(path, &body)?;
-        }
-        let role = self.create("roles/", &json!({"name": "Readers"}))?;
-        let role = text(&role, "/id").context("a role's id")?;
-        let listed = self.ask("GET", "members/", &Value::Null);
-        let listed = current_thread_runtime()?.block_on(listed);
-        let member = text(&listed.json(), "/results/0/user/uuid").context("a member")?;
-        let path = format!("roles/{role}/role_memberships/");
-        self.create(&path, &json!({"user_uuid": member}))?;
-        Ok(())
-    }
-
-    /// Creates a record and returns it.
-    fn create(&self, path: &str, body: &Value) -> Result<Value> {
-        let made = current_thread_runtime()?.block_on(self.ask("POST", path, body));
-        ensure!(made.status() == 201, "{path}: {made:?}");
-        Ok(made.json())
     }
 
     /// The next API key, in turn.
