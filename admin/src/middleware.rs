@@ -8,9 +8,9 @@
 //! Key, scope and level are checked again after every wait, for the body or for another change of
 //! the same resource, so that a key that was revoked meanwhile does not write.
 //!
-//! Reads, also those whose response is streamed, are cancelled when the client disconnects. Changes are not: from the idempotency key on
-//! they run as a task of their own, so that a change that has begun is finished and its response
-//! is kept.
+//! Reads, also those whose response is streamed, are cancelled when the client disconnects. Changes
+//! are not: from the idempotency key on they run as a task of their own, so that a change that has
+//! begun is finished and its response is kept.
 
 use crate::app::App;
 use crate::authorization::RoutedRequest;

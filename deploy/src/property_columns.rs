@@ -30,6 +30,8 @@ const ANEW_EVERY: Duration = Duration::from_secs(60);
 const PAST_EVERY: Duration = Duration::from_secs(10);
 /// Lifetime of the lease: a silent process loses it.
 const LEASE_LIFETIME: Duration = Duration::from_secs(180);
+/// Time of failures without a line in the log: at a start there are no credentials yet.
+const QUIET: Duration = Duration::from_secs(60);
 /// Longest wait for the catalog, and for the release of the lease.
 const CATALOG_MAX: Duration = Duration::from_secs(20);
 
@@ -86,20 +88,25 @@ pub async fn run(config: &Config, catalog: &Catalog, stopped: &CancellationToken
 
 async fn make_periodically(config: &Config, catalog: &Catalog, holder: Uuid) -> Infallible {
     let (mut synced, failures) = (Synced::default(), RareLog::default());
+    let mut failing_since = None;
     loop {
         match make(config, catalog, holder, &mut synced).await {
             Ok(()) => {
+                failing_since = None;
                 failures.clear();
             }
             // The engine comes up, or its tables are being made, which others report.
             Err(error) if is_not_there(&error) => {}
-            Err(error) if failures.is_due(&format!("{error:#}"), Instant::now()) => {
-                tracing::warn!(
-                    error = format!("{error:#}"),
-                    "property columns are not in ClickHouse as they should be; trying again"
-                );
+            Err(error) => {
+                let since = *failing_since.get_or_insert_with(Instant::now);
+                let error = format!("{error:#}");
+                if since.elapsed() > QUIET && failures.is_due(&error, Instant::now()) {
+                    tracing::warn!(
+                        error,
+                        "property columns are not in ClickHouse as they should be; trying again"
+                    );
+                }
             }
-            Err(_) => {}
         }
         sleep(LOOK_EVERY).await;
     }

@@ -1,9 +1,9 @@
-//! Counts events by project, time, name and SDK, and rejected events by code, from the rows that all
-//! nodes have shipped.
+//! Counts events by project, time, name and SDK, and rejected events by code, from the rows that
+//! all nodes have shipped.
 //!
 //! Every process with the organization API takes part; the one that holds the lease counts. All its
-//! state is in ClickHouse, so another process goes on wherever it was killed. A time is counted once
-//! every node's watermark has passed it: no row of it is still to come.
+//! state is in ClickHouse, so another process goes on wherever it was killed. A time is counted
+//! once every node's watermark has passed it: no row of it is still to come.
 //!
 //! | Module | Holds |
 //! |---|---|

@@ -11,6 +11,8 @@ use tempfile::TempDir;
 
 /// Time that a test waits for a line before it fails.
 const LONG: Duration = Duration::from_secs(120);
+/// Lines that a test reads before it fails: numbers come each second, so there is no silence.
+const LINES_MAX: usize = 1_000;
 
 /// Watches the first project as its owner.
 fn watch(server: &Server) -> BufReader<TcpStream> {
@@ -29,7 +31,7 @@ fn watch(server: &Server) -> BufReader<TcpStream> {
 /// Reads to the next line with this beginning; returns what is behind that.
 fn read_to(lines: &mut impl BufRead, beginning: &str) -> String {
     let mut line = String::new();
-    loop {
+    for _ in 0..LINES_MAX {
         line.clear();
         let bytes = lines.read_line(&mut line).unwrap();
         assert!(bytes > 0, "the stream ended before {beginning:?}");
@@ -37,6 +39,19 @@ fn read_to(lines: &mut impl BufRead, beginning: &str) -> String {
             return rest.trim_end().to_owned();
         }
     }
+    panic!("no line begins with {beginning:?}");
+}
+
+/// Reads to the next numbers of that many nodes, of which none is missing if there are any.
+fn read_rate(lines: &mut impl BufRead, nodes: u32) {
+    for _ in 0..LINES_MAX {
+        read_to(lines, "event: rate");
+        let rate = read_json(lines);
+        if rate["nodes"] == nodes && (nodes == 0 || rate["nodes_missing"] == 0) {
+            return;
+        }
+    }
+    panic!("no numbers are those of {nodes} nodes");
 }
 
 fn read_json(lines: &mut impl BufRead) -> Value {
@@ -78,14 +93,7 @@ fn events_of_other_processes_are_shown_by_their_endpoint() {
         let status = read_to(&mut lines, "HTTP/1.1 ");
         status.starts_with("200").then_some(lines)
     });
-    // The first numbers are told once the node is reached.
-    let is_reached = |rate: &Value| rate["nodes"] == 1;
-    loop {
-        read_to(&mut lines, "event: rate");
-        if is_reached(&read_json(&mut lines)) {
-            break;
-        }
-    }
+    read_rate(&mut lines, 1);
     for name in ["first", "second"] {
         ingest.capture(&json!([{"event": name, "distinct_id": "ann"}]));
         read_to(&mut lines, "event: event");
@@ -94,12 +102,9 @@ fn events_of_other_processes_are_shown_by_their_endpoint() {
             // The node comes back with another token, and the stream goes on.
             assert!(ingest.stop().success());
             ingest = Server::start_mode("ingest", home.path(), &args);
-            loop {
-                read_to(&mut lines, "event: rate");
-                let rate = read_json(&mut lines);
-                if is_reached(&rate) && rate["nodes_missing"] == 0 {
-                    break;
-                }
+            // Numbers of before the stop are read first.
+            for nodes in [0, 1] {
+                read_rate(&mut lines, nodes);
             }
         }
     }

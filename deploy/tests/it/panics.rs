@@ -153,8 +153,8 @@ fn named_file(error: &str) -> &str {
     file
 }
 
-/// Starts `millrace ingest` on a folder whose log has only this segment's file, with the catalog and
-/// the ClickHouse of these arguments.
+/// Starts `millrace ingest` on a folder whose log has only this segment's file, with the catalog
+/// and the ClickHouse of these arguments.
 fn ship_alone(file: &Path, data_dir: &Path, databases: &[String]) -> Server {
     let live = data_dir.join("log/live");
     fs::create_dir_all(&live).unwrap();

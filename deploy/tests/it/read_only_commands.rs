@@ -9,7 +9,7 @@ use std::process::Output;
 use tempfile::TempDir;
 
 /// All commands but servers, with their arguments; `FOLDER` is the folder that they read.
-pub const COMMANDS: [&str; 41] = [
+pub const COMMANDS: [&str; 42] = [
     "migrate",
     "query SELECT",
     "config",
@@ -46,6 +46,7 @@ pub const COMMANDS: [&str; 41] = [
     "rejected show",
     "rejected resend",
     "secrets rotate",
+    "tail",
     "catalog copy --to postgres://me@127.0.0.1:9/none",
     "purge",
     "backup made-by-backup",

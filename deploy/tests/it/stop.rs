@@ -240,7 +240,10 @@ fn a_server_that_stops_gives_its_leases_up_at_once() {
             });
             held.unwrap().then_some(())
         });
-        assert_eq!(server.metric(metric), Some(0.0), "{lease}");
+        // Told just after the lease was given up.
+        eventually(metric, || {
+            (server.metric(metric) == Some(0.0)).then_some(())
+        });
     }
     let ready = format!("{}/_health/ready", server.credential("health_url"));
     let (status, text) = get(&ready, &[]);

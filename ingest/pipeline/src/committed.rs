@@ -85,8 +85,8 @@ impl Committed {
 pub struct Pending(oneshot::Receiver<CommitAnswer>);
 
 impl Pending {
-    /// Waits until it is known whether the batch is stored; returns the end of the group that it was
-    /// committed with, or `None` if it is not stored.
+    /// Waits until it is known whether the batch is stored; returns the end of the group that it
+    /// was committed with, or `None` if it is not stored.
     pub async fn position(self) -> Option<Position> {
         match self.0.await {
             Ok(Ok((position, _))) => Some(position),

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener};
 use thiserror::Error;
 
 /// Connections that may wait to be accepted, per core.
-const BACKLOG: i32 = 4_096;
+pub(crate) const BACKLOG: i32 = 4_096;
 
 /// Bytes of a response that the kernel keeps before they are sent; accepted connections inherit it.
 /// The pace of a client is measured by what the kernel accepts: if it kept megabytes, a client that

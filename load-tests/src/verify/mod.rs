@@ -25,7 +25,7 @@ mod slices;
 pub use report::{Mismatch, VerifyReport};
 
 use crate::clickhouse::ClickHouse;
-use crate::digits::grouped;
+use crate::digits::counted;
 use crate::ledger::AckLedger;
 use anyhow::Result;
 use ledger_check::LedgerCheck;
@@ -139,8 +139,8 @@ impl Look<'_> {
             if self.is_complete(&found) || Instant::now() >= deadline {
                 return Ok(found);
             }
-            let (rows, acknowledged) = (grouped(rows as f64), grouped(acknowledged as f64));
-            self.tell(&format!("{rows} rows of {acknowledged} events are stored"));
+            let (stored, sent) = (counted(rows, "row"), counted(acknowledged, "event"));
+            self.tell(&format!("{stored} of {sent} so far"));
             pause(began).await;
         }
     }

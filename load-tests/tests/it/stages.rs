@@ -20,7 +20,8 @@ fn a_run_of_stages_sends_what_is_due_in_them() {
     let window = summary.window;
     assert_eq!(window.acknowledged_requests + window.unsent_requests, 150);
     assert_eq!(summary.run.acknowledged_requests, server.requests());
-    assert_eq!(summary.window_seconds, 0.25);
+    // The last stage sends nothing, so a run may end before it does.
+    assert!((0.1..=0.25).contains(&summary.window_seconds), "{summary}");
     let shown = "20 000 to 0 events/s for 100ms";
     assert!(summary.to_string().contains(shown), "{summary}");
     assert!(html::run_page(&summary).unwrap().contains(shown));

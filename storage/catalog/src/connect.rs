@@ -215,7 +215,9 @@ fn sqlite(url: &str, connections_max: u32, reads_only: bool) -> ConnectOptions {
             .pragma("query_only", if reads_only { "ON" } else { "OFF" })
     });
     options.map_sqlx_sqlite_pool_opts(|pool| {
-        pool.after_release(|connection, _| Box::pin(has_no_transaction(connection)))
+        // Whoever waits longer than that gets an error, which says more than a warning of the pool.
+        pool.acquire_slow_threshold(ACQUIRE_TIMEOUT)
+            .after_release(|connection, _| Box::pin(has_no_transaction(connection)))
     });
     options
 }
@@ -244,14 +246,15 @@ fn postgres(url: &str) -> Result<(ConnectOptions, CatalogLocation), CatalogError
     let stale_sessions = location.stale_sessions.clone();
     options.map_sqlx_postgres_pool_opts(move |pool| {
         let (when_idle, when_released) = (stale_sessions.clone(), stale_sessions.clone());
-        pool.before_acquire(move |_, session| {
-            let is_usable = !when_idle.includes(session.age);
-            Box::pin(async move { Ok(is_usable) })
-        })
-        .after_release(move |connection, session| {
-            let is_stale = when_released.includes(session.age);
-            Box::pin(async move { Ok(answers_soon(connection).await? && !is_stale) })
-        })
+        pool.acquire_slow_threshold(ACQUIRE_TIMEOUT)
+            .before_acquire(move |_, session| {
+                let is_usable = !when_idle.includes(session.age);
+                Box::pin(async move { Ok(is_usable) })
+            })
+            .after_release(move |connection, session| {
+                let is_stale = when_released.includes(session.age);
+                Box::pin(async move { Ok(answers_soon(connection).await? && !is_stale) })
+            })
     });
     Ok((options, location))
 }

@@ -37,8 +37,8 @@
 //! - An insert is one block of one partition: the engine stores it as one part, all or nothing.
 //! - Nothing here retries. [`InsertOutcome`] tells whether a retry is safe; the shipper decides.
 //! - Identifiers and literals come from [`Settings`] and from numbers and uuids, never from
-//!   clients, but for the paths of property columns and the code that rejected events are looked for
-//!   by; all are quoted. A SELECT that is given whole is its author's responsibility.
+//!   clients, but for the paths of property columns and the code that rejected events are looked
+//!   for by; all are quoted. A SELECT that is given whole is its author's responsibility.
 
 #![forbid(unsafe_code)]
 

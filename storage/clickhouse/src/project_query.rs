@@ -78,8 +78,8 @@ impl ClickHouse {
     /// Runs a statement for a project and returns its answer as soon as it begins.
     ///
     /// # Errors
-    /// If the server cannot be asked, refuses the user or the statement, does not begin to answer in
-    /// time, or has rows of another catalog, whose project of this number is a foreign one.
+    /// If the server cannot be asked, refuses the user or the statement, does not begin to answer
+    /// in time, or has rows of another catalog, whose project of this number is a foreign one.
     pub async fn query_as(
         &self,
         login: &ProjectLogin,

@@ -36,8 +36,8 @@ pub struct RejectedEvent {
     pub detail: String,
     /// True if the event was part of a historical migration.
     pub historical_migration: bool,
-    /// Time when somebody last sent the event again and it was accepted, in microseconds since 1970;
-    /// 0 if nobody did.
+    /// Time when somebody last sent the event again and it was accepted, in microseconds since
+    /// 1970; 0 if nobody did.
     pub resent_at: i64,
 }
 

@@ -64,8 +64,8 @@ impl ClickHouse {
         Err(error)
     }
 
-    /// Returns the error of an answer, or, if it cannot be read as it is not ClickHouse's, that of a
-    /// gateway: it may answer everything with a page and status 200.
+    /// Returns the error of an answer, or, if it cannot be read as it is not ClickHouse's, that of
+    /// a gateway: it may answer everything with a page and status 200.
     async fn unless_unproven(&self, host: Host, error: QueryError) -> QueryError {
         let may_be_unreadable = [QueryErrorKind::Other, QueryErrorKind::NotClickHouse];
         if error.code.is_some() || !may_be_unreadable.contains(&error.kind) {
@@ -170,8 +170,8 @@ impl ClickHouse {
         Ok(rows > 0)
     }
 
-    /// Returns true if a shard other than the one that was asked may lack the table: that is reported
-    /// as a shard that cannot be reached.
+    /// Returns true if a shard other than the one that was asked may lack the table: that is
+    /// reported as a shard that cannot be reached.
     fn a_shard_may_lack_table(&self, error: &QueryError) -> bool {
         // ALL_CONNECTION_TRIES_FAILED, NO_REMOTE_SHARD_AVAILABLE
         self.settings.sharded().is_some() && matches!(error.code, Some(279 | 519))

@@ -5,23 +5,18 @@ mod selection;
 
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::{Limit, Operation};
+use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::rejected_events::{RejectedEvent, RejectedEventText, RejectedGroup, RejectedId};
 use millrace_catalog::RequiredScope;
 use schemars::JsonSchema;
+use selection::{LIMITS, TOO_MUCH};
 use serde::Serialize;
 
 const ALL: &str = "/api/projects/{project_id}/rejected_events/";
 const GROUPS: &str = "/api/projects/{project_id}/rejected_events/groups/";
 const ONE: &str = "/api/projects/{project_id}/rejected_events/{id}/";
-const RESEND: &str = "/api/projects/{project_id}/rejected_events/resend/";
 const READ: [RequiredScope; 1] = [RequiredScope::read("event")];
-/// Scope of whoever sends events in the project's name.
-const WRITE: [RequiredScope; 1] = [RequiredScope::write("event")];
-/// Limits of questions to ClickHouse.
-const LIMITS: [Limit; 2] = [Limit::Queries, Limit::AllQueries];
-const TOO_MUCH: &str = "This takes more time or memory than it may: select fewer events.";
 
 /// Operations of rejected events.
 pub(crate) fn operations() -> Vec<Operation> {

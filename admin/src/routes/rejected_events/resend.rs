@@ -1,20 +1,22 @@
 //! `/api/projects/:project_id/rejected_events/resend/`: rejected events, sent again with changes.
 
-use super::selection::checked_code;
-use super::{LIMITS, RESEND, TOO_MUCH, WRITE};
+use super::selection::{LIMITS, TOO_MUCH, checked_code};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Limit, Operation};
 use crate::rejected_events::{
     RESEND_EVENTS_MAX, RejectedId, RejectedSelection, Resend, ResendReport,
 };
-use millrace_catalog::{Patch, UtcTime};
+use millrace_catalog::{Patch, RequiredScope, UtcTime};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
+const RESEND: &str = "/api/projects/{project_id}/rejected_events/resend/";
+/// Scope of whoever sends events in the project's name.
+const WRITE: [RequiredScope; 1] = [RequiredScope::write("event")];
 /// Events of a resend, if a body does not say.
 const LIMIT_DEFAULT: u32 = 100;
 

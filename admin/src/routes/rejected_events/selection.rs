@@ -2,9 +2,15 @@
 
 use crate::context::Context;
 use crate::error::ApiError;
+use crate::operation::Limit;
 use crate::rejected_events::RejectedSelection;
 use crate::request::uuid_text;
 
+/// Limits of questions to ClickHouse.
+pub(super) const LIMITS: [Limit; 2] = [Limit::Queries, Limit::AllQueries];
+/// Detail of a question that ClickHouse gave up.
+pub(super) const TOO_MUCH: &str =
+    "This takes more time or memory than it may: select fewer events.";
 /// Longest code, in bytes; no rule has one as long.
 const CODE_BYTES_MAX: usize = 64;
 

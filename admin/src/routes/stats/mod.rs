@@ -6,18 +6,15 @@ mod usage;
 
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::{Limit, Operation};
-use crate::project_stats::{EventCounts, StatsAnswer, StatsGrouping, StatsQuestion, StatsStep};
-use millrace_catalog::{RequiredScope, UtcTime};
-use question::{OF_ORGANIZATION, OF_PROJECT, question};
+use crate::operation::Operation;
+use crate::project_stats::{EventCounts, StatsGrouping, StatsQuestion, StatsStep};
+use millrace_catalog::UtcTime;
+use question::{LIMITS, OF_ORGANIZATION, OF_PROJECT, READ, project_ids, question, read};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 const OF_A_PROJECT: &str = "/api/projects/{project_id}/stats/";
 const OF_AN_ORGANIZATION: &str = "/api/organizations/{organization_id}/stats/";
-const READ: [RequiredScope; 1] = [RequiredScope::read("event")];
-/// Limits of questions to ClickHouse.
-const LIMITS: [Limit; 2] = [Limit::Queries, Limit::AllQueries];
 const NOTE: &str = "Events are counted a minute or two after they were accepted, rejected ones \
     after a quarter of an hour: `accepted_until` and `rejected_until` say before which time all are. \
     Steps without events are left out. Of names the twenty most frequent ones of the time are kept \
@@ -63,7 +60,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             Operation::get(OF_AN_ORGANIZATION, of_organization),
             "Grouping: by `project`, accepted events by `event` or `sdk`, rejected ones by `code`.",
         )
-        .about("Count the events of an organization's projects"),
+        .about("Count the events of an organization"),
         usage::operation(),
     ]
 }
@@ -112,20 +109,6 @@ async fn of_organization(context: Context) -> Result<StatsBody, ApiError> {
     let projects = project_ids(&context).await?;
     let question = question(&context, projects, &OF_ORGANIZATION)?;
     answer(&context, question).await
-}
-
-/// Ids of the projects of the path's organization.
-async fn project_ids(context: &Context) -> Result<Vec<i64>, ApiError> {
-    let organization_id = context.organization_id()?;
-    let projects = context.projects().list_all(Some(organization_id)).await?;
-    Ok(projects.into_iter().map(|project| project.id).collect())
-}
-
-/// Asks for sums, in a slot of the organization.
-async fn read(context: &Context, question: StatsQuestion) -> Result<StatsAnswer, ApiError> {
-    let project_stats = context.project_stats()?;
-    let _permit = context.query_permit().await?;
-    Ok(project_stats.read(question).await?)
 }
 
 async fn answer(context: &Context, question: StatsQuestion) -> Result<StatsBody, ApiError> {

@@ -1,9 +1,14 @@
-//! Question for numbers of events, as a query asks it.
+//! Question for numbers of events, as a query asks it, and its answer.
 
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::project_stats::{StatsGrouping, StatsQuestion, StatsStep};
-use millrace_catalog::UtcTime;
+use crate::operation::Limit;
+use crate::project_stats::{StatsAnswer, StatsGrouping, StatsQuestion, StatsStep};
+use millrace_catalog::{RequiredScope, UtcTime};
+
+pub(super) const READ: [RequiredScope; 1] = [RequiredScope::read("event")];
+/// Limits of questions to ClickHouse.
+pub(super) const LIMITS: [Limit; 2] = [Limit::Queries, Limit::AllQueries];
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600;
@@ -144,6 +149,31 @@ fn aligned(at: UtcTime, step: StatsStep, rounding: Rounding) -> i64 {
 
 const fn time(seconds: i64) -> UtcTime {
     UtcTime(seconds.saturating_mul(MICROS_PER_SECOND))
+}
+
+/// Ids of the projects of the path's organization.
+///
+/// # Errors
+///
+/// 404 if there is no such organization, or those of the catalog.
+pub(super) async fn project_ids(context: &Context) -> Result<Vec<i64>, ApiError> {
+    let organization_id = context.organization_id()?;
+    let projects = context.projects().list_all(Some(organization_id)).await?;
+    Ok(projects.into_iter().map(|project| project.id).collect())
+}
+
+/// Asks for sums, in a slot of the organization.
+///
+/// # Errors
+///
+/// 503 while ClickHouse cannot be asked, and 429 without a free slot.
+pub(super) async fn read(
+    context: &Context,
+    question: StatsQuestion,
+) -> Result<StatsAnswer, ApiError> {
+    let project_stats = context.project_stats()?;
+    let _permit = context.query_permit().await?;
+    Ok(project_stats.read(question).await?)
 }
 
 #[cfg(test)]

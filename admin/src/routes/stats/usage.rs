@@ -1,6 +1,6 @@
 //! `/api/organizations/:organization_id/usage/`: numbers of events of a month as CSV, for bills.
 
-use super::{LIMITS, READ, project_ids, read};
+use super::question::{LIMITS, READ, project_ids, read};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;

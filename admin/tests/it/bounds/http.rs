@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 /// Response as read from a socket.
 pub struct RawResponse {
     pub status: u16,
-    /// Length of the body by `Content-Length`.
+    /// Length of the body by `Content-Length`, or of one in chunks that has its last.
     pub length: usize,
     pub body: Vec<u8>,
 }
@@ -23,10 +23,12 @@ impl RawResponse {
             let is_length = name.eq_ignore_ascii_case("content-length");
             is_length.then(|| value.parse().unwrap())
         });
+        let body = read[end + 4..].to_vec();
+        let in_chunks = || body.ends_with(b"\r\n0\r\n\r\n").then_some(body.len());
         Some(Self {
             status: head.split(' ').nth(1)?.parse().unwrap(),
-            length: length.unwrap_or(0),
-            body: read[end + 4..].to_vec(),
+            length: length.or_else(in_chunks).unwrap_or(0),
+            body,
         })
     }
 

@@ -29,6 +29,8 @@ impl TestEnv {
     pub fn start() -> Self {
         let home = TempDir::new().unwrap();
         let server = Server::start(&home.path().join("millrace-data"));
+        // A stage that asks ClickHouse fails while its tables are being made.
+        server.wait_for_tables();
         let env = Self { home, server };
         env.approve(&env.server.credential("team_id"));
         env

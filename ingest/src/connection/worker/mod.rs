@@ -9,12 +9,12 @@
 mod connections;
 
 use crate::config::ServerConfig;
+use crate::connection::listener::BACKLOG;
 use crate::connection::stop_phase::StopPhase;
 use crate::core::Core;
 use crate::metrics;
 use crate::process::ProcessState;
 use connections::Worker;
-use futures_util::FutureExt;
 use std::io;
 use std::net::TcpListener;
 use std::rc::Rc;
@@ -109,10 +109,8 @@ async fn work_beside(
             () = StopPhase::stopped(&mut stop) => break,
         }
     }
-    // The kernel has connected these already; closing the socket would reset them.
-    while let Some(accepted @ Ok(_)) = listener.accept().now_or_never() {
-        worker.accepted(accepted).await;
-    }
+    let listener = listener.into_std().map_err(WorkerError::Listener)?;
+    accept_waiting(&listener, &worker).await;
     drop(listener);
     let cut = tokio::select! {
         // Before the cut, so that nothing is told of a worker without connections.
@@ -127,6 +125,19 @@ async fn work_beside(
         tracing::warn!(connections = worker.open(), "connections were cut {why}");
     }
     Ok(())
+}
+
+/// Accepts what the kernel has connected already: closing the socket would reset it. The kernel is
+/// asked itself, as the runtime learns of new connections only when it next waits for any.
+async fn accept_waiting(listener: &TcpListener, worker: &Rc<Worker>) {
+    for _ in 0..BACKLOG {
+        let Ok((stream, peer)) = listener.accept() else {
+            return;
+        };
+        let is_set = stream.set_nonblocking(true);
+        let stream = is_set.and_then(|()| tokio::net::TcpStream::from_std(stream));
+        worker.accepted(stream.map(|stream| (stream, peer))).await;
+    }
 }
 
 /// Starts the tasks that a core's requests wait for; none of them ends by itself.

@@ -167,8 +167,8 @@ impl<'a> RowCopy<'a> {
     }
 }
 
-/// Rows of a page: few where a row may have megabytes, and no more values than a statement of SQLite
-/// may have, 32 766.
+/// Rows of a page: few where a row may have megabytes, and no more values than a statement of
+/// SQLite may have, 32 766.
 fn page_rows(table: &str) -> u64 {
     match table {
         "plugin_source_files" => 10,

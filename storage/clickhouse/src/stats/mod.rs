@@ -1,7 +1,7 @@
 //! Numbers of events by project, time, name and SDK, and of rejected events by code.
 //!
-//! `project_stats` has sums of minutes, hours and days, written by one process at a time. A time may
-//! be counted again, whatever was cut off before: of each project and step the rows of the last
+//! `project_stats` has sums of minutes, hours and days, written by one process at a time. A time
+//! may be counted again, whatever was cut off before: of each project and step the rows of the last
 //! count are read. The same table says how far each kind is counted, in rows of no project.
 //!
 //! | Module | Holds |

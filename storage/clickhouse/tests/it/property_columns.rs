@@ -181,7 +181,7 @@ async fn columns_come_and_go_as_they_are_asked_for() {
         (&[a.clone(), b.clone()], &["property_1", "property_2"]),
         (std::slice::from_ref(&b), &["property_2"]),
         // The same number with another definition, as after the restore of a catalog.
-        (&[another, b], &["property_1", "property_2"]),
+        (&[another, b.clone()], &["property_1", "property_2"]),
         (&[], &[]),
     ];
     let names = "SELECT name FROM system.columns WHERE database = '{db}' AND table = 'events' \
@@ -291,7 +291,7 @@ async fn a_column_is_on_each_shard_also_on_one_that_lacks_it() {
         .execute()
         .await
         .unwrap();
-    let sum = "SELECT toUInt64(sum(property_1)) FROM millrace";
+    let sum = "SELECT toUInt64(ifNull(sum(property_1), 0)) FROM millrace";
     let ask = async |engine: &TestEngine, table: &str| -> u64 {
         let sql = format!("{sum}.{table}");
         client(engine).query_raw(&sql).fetch_one().await.unwrap()
@@ -337,7 +337,7 @@ async fn past_rows_are_filled_one_month_after_the_other() {
     assert_eq!(nothing, PastRows::Filled);
     let synced = clickhouse.sync_property_columns(&columns, &views()).await;
     assert!(synced.unwrap());
-    let sum = "SELECT toUInt64(sum(property_1)) FROM {db}.events";
+    let sum = "SELECT toUInt64(ifNull(sum(property_1), 0)) FROM {db}.events";
     let stored = "SELECT count() FROM system.parts_columns WHERE database = '{db}' \
                   AND table = 'events' AND active AND column = 'property_1'";
     assert_eq!(database.number(sum).await, 3 * 5 * 7);
