@@ -7,6 +7,7 @@
 //! | `openapi` | the OpenAPI document over all operations, and a page of it |
 //! | `app`, `filter` | what all requests share; the API as one filter |
 //! | `router`, `server` | from path to operation; the accept loop |
+//! | `socket` | handshake of a connection, where there is TLS |
 //! | `connections` | limit on open connections of an address |
 //! | `middleware` | the checks of every request, in order |
 //! | `authorization` | authentication, rate limit, scopes, membership, level |
@@ -74,6 +75,7 @@ mod schema;
 mod server;
 mod services;
 mod signup_page;
+mod socket;
 mod stopping;
 mod stream_grant;
 

@@ -1,17 +1,19 @@
 //! The accept loop.
 //!
 //! warp's own server has no time-outs, so connections are served by hyper here, with limits on
-//! the number of connections, in all and of each address; on the time of a request's head; on
-//! how long a client may read nothing of its response, and on how slowly it may read the rest. A
+//! the number of connections, in all and of each address; on the time of a handshake, where there
+//! is TLS (`socket`), and of a request's head; on how long a client may read nothing of its response, and on how slowly it may read the rest. A
 //! client that stalls in a request while the server stops is not waited for (`stopping`).
 //! `middleware` bounds the time until there is a response, and the memory of all responses.
 
 use crate::connections::ConnectionLimiter;
 use crate::filter::routes;
+use crate::mail::Outbox;
 use crate::proxy_check::ProxyCheckWorker;
 use crate::request::origin::Peer;
 use crate::response::paced_body::paced;
 use crate::services::Services;
+use crate::socket::{handshaker, socket};
 use crate::stopping::Stopping;
 use http::Request;
 use hyper::body::Incoming;
@@ -22,6 +24,7 @@ use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +72,7 @@ async fn serve_beside(
 ) -> io::Result<()> {
     let (outbox, stopping) = (services.outbox.clone(), services.stopping.clone());
     let connections = ConnectionLimiter::new(services.config.trusted_proxies.clone());
+    let tls = services.tls.clone();
     let head_timeout = services.config.head_timeout;
     let write_timeout = services.config.write_timeout;
     // Aborted when this call ends, or before the drain.
@@ -76,22 +80,25 @@ async fn serve_beside(
     let filter = routes(services).map_err(io::Error::other)?;
     let service = TowerToHyperService::new(warp::service(filter));
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let handshaker = tls.map(|tls| Arc::new(handshaker(tls)));
     let graceful = GracefulShutdown::new();
     let mut shutdown = pin!(shutdown);
     let ended = loop {
-        let (slot, stream, peer) = tokio::select! {
+        let (slot, tcp, from) = tokio::select! {
             () = &mut shutdown => break Ok(()),
             Err(error) = &mut proxy_checks => {
                 break Err(io::Error::other(format!("checks of proxy records failed: {error}")));
             }
             accepted = accept(&listener, &slots) => accepted?,
         };
-        let Some(permit) = connections.try_acquire(peer.0.ip()) else {
-            tracing::debug!(address = %peer.0.ip(), "an address has too many connections");
+        let Some(permit) = connections.try_acquire(from.ip()) else {
+            tracing::debug!(address = %from.ip(), "an address has too many connections");
             continue;
         };
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(write_timeout));
+        let peer = Peer {
+            address: from,
+            is_tls: handshaker.is_some(),
+        };
         let has_request = Arc::new(AtomicBool::new(false));
         let (service, requested) = (service.clone(), Arc::clone(&has_request));
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
@@ -100,20 +107,32 @@ async fn serve_beside(
             let answering = hyper::service::Service::call(&service, request);
             async move { answering.await.map(paced) }
         });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(head_timeout)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(Box::pin(stream)), service);
-        let connection = served(graceful.watch(connection), stopping.clone(), has_request);
+        let (watcher, stopping) = (graceful.watcher(), stopping.clone());
+        let handshaker = handshaker.clone();
         // Ends with the connection, which ends with its time-outs or the drain.
         tokio::spawn(async move {
-            connection.await;
+            let socket = socket(tcp, handshaker.as_deref(), &stopping).await;
+            if let Some(socket) = socket {
+                let mut stream = TimeoutStream::new(socket);
+                stream.set_write_timeout(Some(write_timeout));
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(head_timeout)
+                    .max_buf_size(HEAD_BYTES_MAX)
+                    .serve_connection(TokioIo::new(Box::pin(stream)), service);
+                served(watcher.watch(connection), stopping, has_request).await;
+            }
             drop((slot, permit));
         });
     };
     stopping.begin();
     drop((listener, proxy_checks));
+    drain(graceful, outbox).await;
+    ended
+}
+
+/// Waits for requests in flight, and then for mails.
+async fn drain(graceful: GracefulShutdown, outbox: Option<Outbox>) {
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown())
         .await
         .is_err()
@@ -123,7 +142,6 @@ async fn serve_beside(
     if let Some(outbox) = outbox {
         outbox.drain(DRAIN_TIMEOUT).await;
     }
-    ended
 }
 
 /// Waits for the end of a connection; ends it if it still has no request some time after a stop.
@@ -146,13 +164,13 @@ async fn served(
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
-) -> io::Result<(OwnedSemaphorePermit, TcpStream, Peer)> {
+) -> io::Result<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
     loop {
         // Taken first, so that a connection we cannot serve stays with the kernel.
         let slot = Arc::clone(slots).acquire_owned().await;
         let slot = slot.map_err(io::Error::other)?;
         match listener.accept().await {
-            Ok((stream, from)) => return Ok((slot, stream, Peer(from))),
+            Ok((stream, from)) => return Ok((slot, stream, from)),
             Err(error) if is_broken(&error) => return Err(error),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection to the admin API");
@@ -211,7 +229,7 @@ mod tests {
         let soon = Duration::from_millis(50);
         assert!(timeout(soon, accept(&listener, &slots)).await.is_err());
         served.pop();
-        let (_, _, peer) = accept(&listener, &slots).await.unwrap();
-        assert_eq!(peer.0, clients[2].local_addr().unwrap());
+        let (_, _, from) = accept(&listener, &slots).await.unwrap();
+        assert_eq!(from, clients[2].local_addr().unwrap());
     }
 }

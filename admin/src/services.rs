@@ -16,6 +16,7 @@ use ipnet::IpNet;
 use millrace_catalog::Catalog;
 use millrace_exports::SecretKey;
 use millrace_organizations::SourceParser;
+use millrace_tls::ServerTls;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,6 +87,8 @@ pub struct Services {
     pub secret_key: SecretKey,
     /// Configuration of the API.
     pub config: ApiConfig,
+    /// Certificate of the listener; `None`: it speaks plain HTTP.
+    pub tls: Option<ServerTls>,
     /// Outbox for mails; `None`: nothing is sent.
     pub outbox: Option<Outbox>,
     /// DNS client; asks the system's nameservers unless another one is given.
@@ -122,6 +125,7 @@ impl Services {
             catalog,
             secret_key,
             config: ApiConfig::default(),
+            tls: None,
             outbox: None,
             dns: Dns::new(None),
             probe: ProbeOptions::default(),

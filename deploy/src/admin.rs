@@ -23,6 +23,7 @@ use millrace_catalog::Catalog;
 use millrace_exports::SecretKey;
 use millrace_ingest::keys::Keys;
 use millrace_live::LiveFeed;
+use millrace_tls::ServerTls;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -63,11 +64,15 @@ pub struct IngestEnds {
 
 impl Admin {
     /// Listens, and starts the API's thread. The catalog must be migrated. `ingest` has the ends of
-    /// ingestion, if that runs in this process.
+    /// ingestion, if that runs in this process, `tls` the certificate, if the listener has TLS.
     ///
     /// # Errors
     /// When the address is in use, or the thread cannot be started.
-    pub fn start(config: &Config, ingest: Option<IngestEnds>) -> anyhow::Result<Self> {
+    pub fn start(
+        config: &Config,
+        ingest: Option<IngestEnds>,
+        tls: Option<ServerTls>,
+    ) -> anyhow::Result<Self> {
         let secret_key = secret_key::find(config)?;
         let listener = TcpListener::bind(config.admin_addr)?;
         listener.set_nonblocking(true)?;
@@ -89,7 +94,7 @@ impl Admin {
                     &config,
                     secret_key,
                     ingest,
-                    listener,
+                    (listener, tls),
                     answers,
                     stopped,
                     cleanup_stopped,
@@ -153,7 +158,7 @@ fn serve(
     config: &Config,
     secret_key: SecretKey,
     ingest: Option<IngestEnds>,
-    listener: TcpListener,
+    (listener, tls): (TcpListener, Option<ServerTls>),
     catalog_answers: &AtomicBool,
     mut stopped: watch::Receiver<bool>,
     cleanup_stopped: &CancellationToken,
@@ -169,6 +174,7 @@ fn serve(
             return Ok(());
         };
         let mut services = services(config, catalog.clone(), secret_key);
+        services.tls = tls;
         let (keys, feed) = ingest.map(|ends| (ends.keys, ends.live)).unzip();
         services.key_cache = keys.map(key_cache).unwrap_or_default();
         services.live = Some(Arc::new(LiveNodes::new(config, catalog.clone(), feed)));

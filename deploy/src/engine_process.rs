@@ -5,7 +5,7 @@ use crate::credentials::Credentials;
 use crate::engine::ensure_password;
 use crate::signals;
 use crate::thread_priority::lower_priority;
-use crate::{backup_dir, clickhouse_users};
+use crate::{backup_dir, clickhouse_users, plain_listeners};
 use anyhow::{Context, bail};
 use ipnet::{IpNet, Ipv6Net};
 use millrace_embedded::EngineOptions;
@@ -56,6 +56,9 @@ pub fn run(config: &Config, parent: Option<u32>, direct_port: u16) -> anyhow::Re
     }
     if parent.is_none() && networks.is_empty() && !listen.ip().is_loopback() {
         warn_of_open_networks(user);
+    }
+    if parent.is_none() {
+        plain_listeners::warn_of_engine(*listen);
     }
     backup_dir::clear_unused(backup_dir);
     let options = EngineOptions {

@@ -19,6 +19,7 @@ use millrace_live::{HubOptions, LiveHub, LiveTap, ShippedPositions};
 use millrace_pipeline::ship::{self, FilledColumns, ShipOptions};
 use millrace_pipeline::{Pipeline, Running};
 use millrace_rows::{Lane, SystemClock};
+use millrace_tls::ServerTls;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,13 +76,14 @@ impl AcceptingIngest {
     /// When the log cannot be opened, or the address is busy.
     pub async fn start(
         config: &Config,
+        tls: Option<ServerTls>,
         keys: Keys,
         catalog: &Catalog,
         readiness: &Readiness,
         (tap, hub): (LiveTap, LiveHub),
         stop: &StopSignal,
     ) -> anyhow::Result<Option<Self>> {
-        let early = StartupListener::start(config.ingest_addr, config.workers)
+        let early = StartupListener::start(config.ingest_addr, config.workers, tls.clone())
             .map_err(|error| anyhow!("{error}, or give another address with --ingest-addr"))?;
         let begun = ingest_logs::require(readiness);
         let opened = tokio::select! {
@@ -124,7 +126,7 @@ impl AcceptingIngest {
             request_epochs,
             live: tap,
         };
-        let server = match Server::start_after(early, server_config(config), deps).await {
+        let server = match Server::start_after(early, server_config(config, tls), deps).await {
             Ok(server) => server,
             Err(error) => {
                 node.stop(DEREGISTER_TIME_MIN).await;
@@ -309,12 +311,13 @@ fn hub_options(node_name: &str, pipeline: &Pipeline) -> HubOptions {
     }
 }
 
-fn server_config(config: &Config) -> ServerConfig {
+fn server_config(config: &Config, tls: Option<ServerTls>) -> ServerConfig {
     ServerConfig {
         workers: config.workers,
         trusted_proxies: config.trusted_proxies.clone(),
         drain: Duration::from_secs(config.drain_seconds),
         grace: Duration::from_secs(config.grace_seconds),
+        tls,
         on_offload_thread: lower_priority,
         ..ServerConfig::on(config.ingest_addr)
     }

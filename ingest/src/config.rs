@@ -2,6 +2,7 @@
 
 use ipnet::IpNet;
 use millrace_parse::Limits;
+use millrace_tls::{HandshakeLimits, ServerTls};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub struct ServerConfig {
     pub drain: Duration,
     /// Time that the shutdown may take after that before connections are cut.
     pub grace: Duration,
+    /// Certificate of the listener; `None`: it speaks plain HTTP.
+    pub tls: Option<ServerTls>,
     /// Called on each thread of the [offload pool](crate::offload) as it starts: the place to lower
     /// its priority.
     pub on_offload_thread: fn(),
@@ -40,6 +43,7 @@ impl ServerConfig {
             trusted_proxies: Vec::new(),
             drain: Duration::ZERO,
             grace: Duration::from_secs(20),
+            tls: None,
             on_offload_thread: || {},
         }
     }
@@ -89,6 +93,9 @@ pub struct HttpLimits {
     pub write_timeout: Duration,
     /// Time for which a connection may wait for its next request.
     pub idle_timeout: Duration,
+    /// Time of a TLS handshake, past which the connection is closed, and number of handshakes of a
+    /// core at once, past which the oldest is ended.
+    pub handshakes: HandshakeLimits,
     /// Open connections of the process; past it 503.
     pub connections_max: usize,
     /// Open connections of one address that is not a trusted proxy; past it 503.
@@ -118,6 +125,7 @@ impl Default for HttpLimits {
             stop_stall_timeout: Duration::from_secs(1),
             write_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(75),
+            handshakes: HandshakeLimits::default(),
             connections_max: 10_000,
             connections_per_address_max: 2_000,
             in_flight_bytes_max: 1024 * MIB,

@@ -11,7 +11,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Other end of the connection, an extension of the request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// True if the connection has TLS.
+    pub(crate) is_tls: bool,
+}
 
 /// Origin of a request, by its connection and headers.
 pub(crate) struct Origin {
@@ -24,7 +28,8 @@ pub(crate) struct Origin {
 
 impl Origin {
     pub(crate) fn of(config: &ApiConfig, peer: Option<Peer>, headers: &HeaderMap) -> Self {
-        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0.ip());
+        let is_tls = peer.is_some_and(|peer| peer.is_tls);
+        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.address.ip());
         let peer = peer.to_canonical();
         let proxied = is_trusted(&config.trusted_proxies, peer);
         let address = if proxied {
@@ -34,7 +39,7 @@ impl Origin {
         };
         let base_url = match &config.public_url {
             Some(url) => url.clone(),
-            None => as_requested(headers, proxied),
+            None => as_requested(headers, proxied, is_tls),
         };
         Self { address, base_url }
     }
@@ -64,14 +69,15 @@ fn forwarded_for(proxies: &[IpNet], headers: &HeaderMap) -> Option<IpAddr> {
     client
 }
 
-fn as_requested(headers: &HeaderMap, proxied: bool) -> String {
+fn as_requested(headers: &HeaderMap, proxied: bool, is_tls: bool) -> String {
     let first = |name: &str| {
         let value = headers.get(name).filter(|_| proxied)?.to_str().ok()?;
         value.split(',').next().map(str::trim)
     };
     let scheme = match first("x-forwarded-proto") {
         Some(scheme) if scheme.eq_ignore_ascii_case("https") => "https",
-        _ => "http",
+        None if is_tls => "https",
+        Some(_) | None => "http",
     };
     let host = first("x-forwarded-host")
         .and_then(authority)
@@ -92,7 +98,8 @@ fn authority(text: &str) -> Option<Authority> {
 mod tests {
     use super::*;
 
-    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
+    type Sent<'a> = &'a [(&'a str, &'a str)];
+    type Case<'a> = (&'a str, bool, Sent<'a>, &'a str, &'a str);
 
     #[test]
     fn forwarding_headers_count_from_trusted_proxies_only() {
@@ -110,25 +117,49 @@ mod tests {
             ("host", "a@b/c"),
             ("x-forwarded-for", "192.0.2.7, x, 10.0.0.2"),
         ];
-        let table: [Case<'_>; 5] = [
-            ("192.0.2.1", &forwarded, "192.0.2.1", "http://inner:8010"),
-            ("10.0.0.1", &forwarded, "192.0.2.7", "https://api.example"),
+        let table: [Case<'_>; 7] = [
             (
-                "::ffff:10.0.0.1",
+                "192.0.2.1",
+                false,
+                &forwarded,
+                "192.0.2.1",
+                "http://inner:8010",
+            ),
+            (
+                "192.0.2.1",
+                true,
+                &forwarded,
+                "192.0.2.1",
+                "https://inner:8010",
+            ),
+            (
+                "10.0.0.1",
+                false,
                 &forwarded,
                 "192.0.2.7",
                 "https://api.example",
             ),
-            ("10.0.0.1", &[], "10.0.0.1", "http://localhost"),
-            ("10.0.0.1", &odd, "10.0.0.2", "http://localhost"),
+            (
+                "::ffff:10.0.0.1",
+                false,
+                &forwarded,
+                "192.0.2.7",
+                "https://api.example",
+            ),
+            ("10.0.0.1", false, &[], "10.0.0.1", "http://localhost"),
+            ("10.0.0.1", true, &[], "10.0.0.1", "https://localhost"),
+            ("10.0.0.1", false, &odd, "10.0.0.2", "http://localhost"),
         ];
-        for (peer, sent, address, base_url) in table {
+        for (peer, is_tls, sent, address, base_url) in table {
             let mut headers = HeaderMap::new();
             for (name, value) in sent {
                 let name: http::HeaderName = name.parse().unwrap();
                 headers.append(name, value.parse().unwrap());
             }
-            let peer = Peer(SocketAddr::new(peer.parse().unwrap(), 4711));
+            let peer = Peer {
+                address: SocketAddr::new(peer.parse().unwrap(), 4711),
+                is_tls,
+            };
             let origin = Origin::of(&config, Some(peer), &headers);
             assert_eq!(origin.address, address.parse::<IpAddr>().unwrap());
             assert_eq!(origin.base_url, base_url);

@@ -2,7 +2,7 @@
 //!
 //! Rules: every test of the API runs on SQLite and on PostgreSQL, through `on_both!`; requests go
 //! through the routes without a socket, except in `bounds`, `server`, `slow_requests`, `live`,
-//! `queries`, `proxy_check_worker` and `conformance`; one catalog per test.
+//! `queries`, `proxy_check_worker`, `tls` and `conformance`; one catalog per test.
 
 // Futures of whole tests are nested deeply.
 #![recursion_limit = "256"]
@@ -77,6 +77,7 @@ mod slow_requests;
 mod stats;
 mod test_server;
 mod throttle;
+mod tls;
 mod verified_addresses;
 mod versions;
 

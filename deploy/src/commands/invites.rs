@@ -73,6 +73,6 @@ fn base_url(config: &Config) -> anyhow::Result<String> {
     let running = running.map(|running| running.admin_url);
     // It is empty where the organization API has not run yet.
     let url = running.filter(|url| !url.is_empty());
-    let url = url.unwrap_or_else(|| format!("http://{}", config.admin_addr));
+    let url = url.unwrap_or_else(|| config.listener_url(config.admin_addr));
     Ok(url.trim_end_matches('/').to_owned())
 }

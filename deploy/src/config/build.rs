@@ -4,6 +4,7 @@ use super::addresses::{nameserver, networks, plugin_catalogue, proxy_base_name, 
 use super::engine::engine_of;
 use super::paths::{absolute, default_log_bytes};
 use super::settings::{AckSetting, IngestSettings, Settings};
+use super::tls::tls_files;
 use super::{Config, KnownOwner};
 use anyhow::bail;
 use millrace_admin::mail::MailSettings;
@@ -38,6 +39,7 @@ impl Config {
             ingest_addr: settings.ingest_addr,
             admin_addr: settings.admin_addr,
             health_addr: settings.health_addr,
+            tls_files: tls_files(&settings.tls)?,
             database_url,
             row_owner: KnownOwner::default(),
             public_url: web_address("public_url", settings.public_url)?,

@@ -14,6 +14,7 @@ mod paths;
 mod row_owner;
 mod settings;
 mod show;
+mod tls;
 
 pub use engine::{Engine, is_long_password};
 pub use file::{FileError, Layers, load};
@@ -28,6 +29,7 @@ use millrace_catalog::CatalogLimits;
 use millrace_exports::SecretKey;
 use millrace_persons::GrowthLimits;
 use millrace_pipeline::Ack;
+use millrace_tls::TlsFiles;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,6 +45,8 @@ pub struct Config {
     pub admin_addr: SocketAddr,
     /// Address of health checks and metrics.
     pub health_addr: SocketAddr,
+    /// Files of the listeners' certificate; `None`: they speak plain HTTP.
+    pub tls_files: Option<TlsFiles>,
     /// ClickHouse that stores events.
     pub engine: Engine,
     /// URL of the catalog.

@@ -4,8 +4,9 @@
 //! is rejected again makes no second rejected event. The others are sent again without it.
 
 use super::corrected::CorrectedEvent;
+use crate::config::Config;
+use crate::own_client;
 use anyhow::{anyhow, ensure};
-use millrace_import::send::client;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use serde::{Deserialize, Serialize};
@@ -101,14 +102,14 @@ impl ResendClient {
     ///
     /// # Errors
     /// When the server has no such listener, or the client cannot be set up.
-    pub fn new(ingest_url: &str, limits: SendLimits) -> anyhow::Result<Self> {
+    pub fn new(config: &Config, ingest_url: &str, limits: SendLimits) -> anyhow::Result<Self> {
         ensure!(
             !ingest_url.is_empty(),
             "the server of this data folder accepts no events, or was not started yet: start it, or name \
              the folder of one that does with --data-dir"
         );
         Ok(Self {
-            client: client()?,
+            client: own_client::client(config)?,
             url: format!("{ingest_url}/batch/?strict=true"),
             dry_run_url: format!("{ingest_url}/batch/?strict=true&dry_run=true"),
             limits,

@@ -117,7 +117,7 @@ impl RejectedEventStore {
             let reason = "The server of this API accepts no events; ask one that does.";
             return Err(RejectedFailure::Unsupported(reason.to_owned()));
         }
-        let client = ResendClient::new(&credentials.ingest_url, SEND_LIMITS);
+        let client = ResendClient::new(&self.config, &credentials.ingest_url, SEND_LIMITS);
         let client = client.map_err(|error| self.unavailable(&format!("{error:#}")))?;
         let filter = RejectedFilter {
             rows_max: resend.limit,

@@ -13,6 +13,7 @@ use crate::thread_priority::lower_priority;
 use crate::{data_dir, output, preflight, restore_mark};
 use anyhow::{Context, bail};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use millrace_tls::ServerTls;
 
 /// Runtime threads for everything that is not a request: shipping, lookups.
 const BACKGROUND_THREADS: usize = 2;
@@ -42,13 +43,15 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
     let lock = data_dir::take_used(&config.data_dir, role)?;
     restore_mark::require_none(&config.data_dir)?;
     preflight::check(config, parts)?;
+    let tls = config.tls_files.clone().map(ServerTls::load).transpose()?;
     let lock = match lock {
         Some(lock) => lock,
         None => data_dir::take(&config.data_dir, role)?,
     };
     let ready = preflight::make_export_root(config, parts).and_then(|()| recorder());
-    let outcome = ready
-        .and_then(|prometheus| runtime.block_on(until_stopped(config, parts, prometheus, &stop)));
+    let outcome = ready.and_then(|prometheus| {
+        runtime.block_on(until_stopped(config, parts, prometheus, tls, &stop))
+    });
     if outcome.is_err() {
         lock.remove_created_dir();
     }
@@ -62,9 +65,10 @@ async fn until_stopped(
     config: &Config,
     parts: Parts,
     prometheus: PrometheusHandle,
+    tls: Option<ServerTls>,
     stop: &StopSignal,
 ) -> anyhow::Result<()> {
-    let Some(server) = startup::start(config, parts, prometheus, stop).await? else {
+    let Some(server) = startup::start(config, parts, prometheus, tls, stop).await? else {
         tracing::info!("stopped before it was up");
         return Ok(());
     };

@@ -17,7 +17,7 @@ use crate::live_endpoint::AdvertisedEndpoint;
 use crate::signals::StopSignal;
 use crate::{
     bootstrap, catalog_identity, clickhouse_sync, clickhouse_watch, connect, engine, output,
-    preflight,
+    plain_listeners, preflight,
 };
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -26,6 +26,7 @@ use millrace_embedded::Supervisor;
 use millrace_ingest::keys::Keys;
 use millrace_ingest::{HealthServer, Readiness};
 use millrace_live::{LiveFeed, LiveHub, LiveTap};
+use millrace_tls::ServerTls;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -40,13 +41,14 @@ pub async fn start(
     config: &Config,
     parts: Parts,
     prometheus: PrometheusHandle,
+    tls: Option<ServerTls>,
     stop: &StopSignal,
 ) -> anyhow::Result<Option<RunningServer>> {
     let opened = tokio::select! {
         opened = OpenedState::open(config) => opened?,
         () = stop.received() => return Ok(None),
     };
-    let mut startup = Startup::begin(config, parts, opened, prometheus)?;
+    let mut startup = Startup::begin(config, parts, opened, prometheus, tls)?;
     startup.start_api()?;
     if !startup.start_ingestion(stop).await? {
         startup.cancel(stop).await?;
@@ -89,6 +91,8 @@ struct Startup<'a> {
     config: &'a Config,
     parts: Parts,
     opened: OpenedState,
+    /// Certificate of the listeners, if they have TLS.
+    tls: Option<ServerTls>,
     readiness: Readiness,
     health: HealthServer,
     keys: Keys,
@@ -109,17 +113,24 @@ impl<'a> Startup<'a> {
         parts: Parts,
         mut opened: OpenedState,
         prometheus: PrometheusHandle,
+        tls: Option<ServerTls>,
     ) -> anyhow::Result<Self> {
+        plain_listeners::warn_of(config, parts);
+        if let Some(tls) = tls.clone() {
+            tokio::spawn(tls.watch());
+        }
         let readiness = Readiness::new();
-        let health = HealthServer::start(config.health_addr, readiness.clone(), prometheus)
+        let probed = readiness.clone();
+        let health = HealthServer::start(config.health_addr, probed, prometheus, tls.clone())
             .with_context(|| preflight::cannot_listen(config.health_addr, "--health-addr"))?;
-        opened.credentials.health_url = format!("http://{}", health.addr());
+        opened.credentials.health_url = config.listener_url(health.addr());
         let keys = Keys::new(opened.catalog.clone());
         let (tap, feed, hub) = millrace_live::live();
         Ok(Self {
             config,
             parts,
             opened,
+            tls,
             readiness,
             health,
             keys,
@@ -142,9 +153,9 @@ impl<'a> Startup<'a> {
             keys: self.keys.clone(),
             live,
         });
-        let admin = Admin::start(config, ends)
+        let admin = Admin::start(config, ends, self.tls.clone())
             .with_context(|| preflight::cannot_listen(config.admin_addr, "--admin-addr"))?;
-        self.opened.credentials.admin_url = format!("http://{}", admin.addr());
+        self.opened.credentials.admin_url = config.listener_url(admin.addr());
         // Not required beside ingestion: events come in without the API.
         if !self.parts.ingest {
             self.readiness.require("catalog", admin.failure());
@@ -162,8 +173,9 @@ impl<'a> Startup<'a> {
         };
         let config = self.config;
         let (keys, catalog) = (self.keys.clone(), &self.opened.catalog);
+        let (tls, readiness) = (self.tls.clone(), &self.readiness);
         let accepting =
-            AcceptingIngest::start(config, keys, catalog, &self.readiness, live, stop).await?;
+            AcceptingIngest::start(config, tls, keys, catalog, readiness, live, stop).await?;
         let Some(accepting) = accepting else {
             return Ok(false);
         };
@@ -173,7 +185,7 @@ impl<'a> Startup<'a> {
         }
         // Requests are served from here on.
         let credentials = &mut self.opened.credentials;
-        let own_url = || format!("http://{}", accepting.addr());
+        let own_url = || config.listener_url(accepting.addr());
         credentials.ingest_url = config.public_url.clone().unwrap_or_else(own_url);
         {
             let mut starting = pin!(engine::start(config, &mut *credentials));

@@ -69,4 +69,5 @@ mod stats;
 mod stop;
 mod thread_priorities;
 mod tidy;
+mod tls;
 mod upgrade;

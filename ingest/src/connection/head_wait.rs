@@ -5,9 +5,10 @@
 //! serves the request, and is closed before the next one.
 
 use futures_util::task::AtomicWaker;
+use std::future::poll_fn;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Instant;
 
 /// Value of `since` while a request is under way.
@@ -49,6 +50,15 @@ impl HeadWait {
         self.waker.register(waker);
         // Read after the waker is registered, so that no eviction in between is missed.
         self.is_evicted.load(Acquire)
+    }
+
+    /// Waits until the connection is evicted.
+    pub async fn evicted(&self) {
+        let evicted = poll_fn(|cx| match self.begin(cx.waker()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        evicted.await;
     }
 
     /// Notes that bytes came: the connection may have a request now.

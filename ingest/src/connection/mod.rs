@@ -9,6 +9,7 @@
 //! | `head_wait` | wait of a connection for a head, which can be ended |
 //! | `limits` | open connections of the process and of each address |
 //! | `stream` | socket of one connection: timeouts, and checks that hyper lacks |
+//! | `transport` | socket with TLS or without |
 //! | `write_pace` | pace at which a peer reads responses |
 //! | `stop_phase` | stop of the process, as workers and connections are told of it |
 //! | `state` | state that the socket and the handlers of a connection share |
@@ -25,5 +26,6 @@ pub mod startup;
 pub mod state;
 pub mod stop_phase;
 pub mod stream;
+mod transport;
 pub mod worker;
 pub mod write_pace;

@@ -1,27 +1,49 @@
 //! Error responses that are written without hyper.
 
 use millrace_parse::ApiError;
+use millrace_tls::{HandshakeError, Handshaker};
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Time that a refused connection may take to read its response.
 const RESPOND_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Responds to a connection whose request is not looked at, and closes it.
-pub async fn respond_and_close(mut stream: TcpStream, response: &[u8]) {
+/// Responds to a connection whose request is not looked at, behind its handshake where there is
+/// TLS, and closes it.
+pub async fn respond_and_close(tcp: TcpStream, handshaker: Option<&Handshaker>, response: &[u8]) {
     let responding = async {
-        stream.write_all(response).await?;
-        stream.shutdown().await?;
-        // Closing before the request was read would reset the connection, and the response with it.
-        let mut scratch = [0; 4 << 10];
-        while stream.read(&mut scratch).await? > 0 {}
-        io::Result::Ok(())
+        let Some(handshaker) = handshaker else {
+            return respond(tcp, response).await;
+        };
+        match handshaker.accept(tcp).await {
+            Ok(stream) => respond(stream, response).await,
+            Err(HandshakeError::PlainHttp(tcp)) => respond(tcp, &https_required()).await,
+            Err(error) => Err(io::Error::other(error)),
+        }
     };
     // Neither a slow nor a broken peer changes anything here.
     let _ = timeout(RESPOND_TIMEOUT, responding).await;
+}
+
+async fn respond(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    response: &[u8],
+) -> io::Result<()> {
+    stream.write_all(response).await?;
+    stream.shutdown().await?;
+    // Closing before the request was read would reset the connection, and the response with it.
+    let mut scratch = [0; 4 << 10];
+    while stream.read(&mut scratch).await? > 0 {}
+    Ok(())
+}
+
+/// Builds the response to HTTP without TLS, where there is TLS.
+pub fn https_required() -> Vec<u8> {
+    let detail = "This port takes HTTPS only: begin the URL with https.";
+    raw_error_response("400 Bad Request", "https_required", detail, "")
 }
 
 /// Builds the whole response to a connection that may not come in.

@@ -7,7 +7,9 @@
 
 use super::listener::{StartError, listen};
 use super::raw_response::{raw_rejection, respond_and_close};
+use super::transport::handshaker;
 use crate::admission::rejection::Rejection;
+use millrace_tls::{HandshakeLimits, Handshaker, ServerTls};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,20 +33,28 @@ pub struct StartupListener {
 }
 
 impl StartupListener {
-    /// Listens with one socket for each worker. Needs a tokio runtime.
+    /// Listens with one socket for each worker, with TLS if there is a certificate. Needs a tokio
+    /// runtime.
     ///
     /// # Errors
     /// When the address cannot be listened on.
-    pub fn start(addr: SocketAddr, workers: usize) -> Result<Self, StartError> {
+    pub fn start(
+        addr: SocketAddr,
+        workers: usize,
+        tls: Option<ServerTls>,
+    ) -> Result<Self, StartError> {
         let failed = |source| StartError::Listen { addr, source };
         let listeners = listen(addr, workers.max(1))?;
         let first = listeners.first().map(TcpListener::local_addr);
         let here = first.transpose().map_err(failed)?.unwrap_or(addr);
-        let permits = Arc::new(Semaphore::new(RESPONSES_MAX));
+        let responder = Responder {
+            permits: Arc::new(Semaphore::new(RESPONSES_MAX)),
+            handshaker: tls.map(|tls| Arc::new(handshaker(tls, HandshakeLimits::default()))),
+        };
         let mut responders = JoinSet::new();
         for listener in &listeners {
             let listener = listener.try_clone().map_err(failed)?;
-            responders.spawn(respond_to_all(listener, Arc::clone(&permits)));
+            responders.spawn(respond_to_all(listener, responder.clone()));
         }
         Ok(Self {
             addr: here,
@@ -66,7 +76,14 @@ impl StartupListener {
     }
 }
 
-async fn respond_to_all(listener: TcpListener, permits: Arc<Semaphore>) {
+/// Means to answer a connection.
+#[derive(Clone)]
+struct Responder {
+    permits: Arc<Semaphore>,
+    handshaker: Option<Arc<Handshaker>>,
+}
+
+async fn respond_to_all(listener: TcpListener, responder: Responder) {
     tokio::time::sleep(RESPONSE_DELAY).await;
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
@@ -77,13 +94,14 @@ async fn respond_to_all(listener: TcpListener, permits: Arc<Semaphore>) {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(&responder.permits).try_acquire_owned() {
+            let handshaker = responder.handshaker.clone();
             tokio::spawn(async move {
                 // Scattered, so that clients do not retry all at once.
                 let retry_after_seconds = 2 + u32::from(peer.port() % 5);
                 let error = Rejection::Starting.into_error(retry_after_seconds);
                 let response = raw_rejection(&error);
-                respond_and_close(stream, &response).await;
+                respond_and_close(stream, handshaker.as_deref(), &response).await;
                 drop(permit);
             });
         }
@@ -99,7 +117,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn connections_beyond_the_limit_are_dropped_and_others_get_a_503() {
         const BEYOND: usize = 60;
-        let listener = StartupListener::start(([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let listener = StartupListener::start(([127, 0, 0, 1], 0).into(), 1, None).unwrap();
         // All wait in the kernel before the first is answered, and none of them leaves before it
         // is.
         let clients: Vec<_> = (0..RESPONSES_MAX + BEYOND)

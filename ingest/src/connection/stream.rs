@@ -21,6 +21,7 @@ use super::framing::Framing;
 use super::head_wait::HeadWait;
 use super::raw_response::{raw_error_response, raw_rejection};
 use super::state::{ConnectionPhase, ConnectionState};
+use super::transport::Transport;
 use super::write_pace::WritePace;
 use crate::admission::early_reject::{AdmissionControl, EarlyReject};
 use crate::admission::rejection::Rejection;
@@ -35,7 +36,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 /// Bytes that a lingering connection reads.
@@ -45,8 +45,8 @@ const STOP_RETRY_AFTER_SECONDS: u32 = 3;
 
 /// Socket with timeouts for each phase of its connection.
 #[derive(Debug)]
-pub struct TimedStream {
-    tcp: TcpStream,
+pub struct TimedStream<S> {
+    socket: S,
     conn: Rc<ConnectionState>,
     framing: Framing,
     early_reject: EarlyReject,
@@ -60,17 +60,17 @@ pub struct TimedStream {
 
 // === impl TimedStream ===
 
-impl TimedStream {
-    /// Wraps `tcp` on behalf of `conn`.
+impl<S: Transport> TimedStream<S> {
+    /// Wraps `socket` on behalf of `conn`.
     pub fn new(
-        tcp: TcpStream,
+        socket: S,
         conn: Rc<ConnectionState>,
         admission: Rc<dyn AdmissionControl>,
         head_wait: Arc<HeadWait>,
         limits: &HttpLimits,
     ) -> Self {
         Self {
-            tcp,
+            socket,
             conn,
             framing: Framing::default(),
             early_reject: EarlyReject::new(admission),
@@ -92,19 +92,22 @@ impl TimedStream {
             .set(self.framing.first_ambiguous());
     }
 
-    /// Reads bytes for hyper, behind requests that are rejected early.
-    fn poll_read_tcp(
+    /// Reads bytes for hyper, behind requests that are rejected early. Those that are encrypted
+    /// cannot be: they are read and rejected by the handlers.
+    fn poll_read_socket(
         &mut self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let at_head =
-            self.conn.phase.get() == ConnectionPhase::Idle && self.framing.is_between_requests();
-        ready!(
-            self.early_reject
-                .poll(&mut self.tcp, &self.conn, at_head, cx)
-        )?;
-        Pin::new(&mut self.tcp).poll_read(cx, buf)
+        if S::IS_PLAIN {
+            let at_head = self.conn.phase.get() == ConnectionPhase::Idle
+                && self.framing.is_between_requests();
+            ready!(
+                self.early_reject
+                    .poll(self.socket.tcp(), &self.conn, at_head, cx)
+            )?;
+        }
+        Pin::new(&mut self.socket).poll_read(cx, buf)
     }
 
     /// Polls the deadline of the connection's phase; ready with an error once it has passed, or the
@@ -154,7 +157,12 @@ impl TimedStream {
         written
     }
 
-    fn write_timeout_error(&self) {
+    /// Gives a peer up that does not take what the socket still has to write.
+    fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.after_write(Poll::Pending, cx).map_ok(drop)
+    }
+
+    fn write_timeout_error(&mut self) {
         if self.conn.phase.get() != ConnectionPhase::Head || !self.conn.has_bytes.get() {
             return;
         }
@@ -172,19 +180,19 @@ impl TimedStream {
     }
 
     /// Writes an error without hyper, if the socket takes it at once.
-    fn write_error(&self, status: &str, code: &str, detail: &str) {
+    fn write_error(&mut self, status: &str, code: &str, detail: &str) {
         self.write_raw(&raw_error_response(status, code, detail, ""));
     }
 
-    fn write_raw(&self, response: &[u8]) {
+    fn write_raw(&mut self, response: &[u8]) {
         // A peer that does not take a few hundred bytes does not read responses.
-        let _ = self.tcp.try_write(response);
+        self.socket.write_at_once(response);
     }
 
     /// Replaces hyper's own response to a head that it cannot read by one with an error body, and
     /// returns true if it did. Such a response comes while no handler has the request, and is the
     /// only one without a body.
-    fn replace_empty_error(&self, bytes: &[u8]) -> bool {
+    fn replace_empty_error(&mut self, bytes: &[u8]) -> bool {
         if self.conn.phase.get() == ConnectionPhase::Busy || !bytes.starts_with(b"HTTP/1.1 4") {
             return false;
         }
@@ -223,12 +231,14 @@ impl TimedStream {
             timer.as_mut().reset(end.into());
         }
         let mut scratch = [0; 16 << 10];
+        // What comes is not looked at, so it need not be decrypted.
+        let tcp = self.socket.tcp();
         loop {
             if timer.as_mut().poll(cx).is_ready() || self.lingered_bytes > LINGER_BYTES_MAX {
                 return Poll::Ready(());
             }
             let mut buffer = ReadBuf::new(&mut scratch);
-            match ready!(Pin::new(&mut self.tcp).poll_read(cx, &mut buffer)) {
+            match ready!(Pin::new(&mut *tcp).poll_read(cx, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {
                     self.lingered_bytes += buffer.filled().len();
                 }
@@ -238,14 +248,14 @@ impl TimedStream {
     }
 }
 
-impl AsyncRead for TimedStream {
+impl<S: Transport> AsyncRead for TimedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        match self.poll_read_tcp(cx, buf) {
+        match self.poll_read_socket(cx, buf) {
             Poll::Ready(Ok(())) => {
                 if let Some(bytes @ [_, ..]) = buf.filled().get(before..) {
                     self.received(bytes);
@@ -258,7 +268,7 @@ impl AsyncRead for TimedStream {
     }
 }
 
-impl AsyncWrite for TimedStream {
+impl<S: Transport> AsyncWrite for TimedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -268,7 +278,7 @@ impl AsyncWrite for TimedStream {
             return Poll::Ready(Ok(bytes.len()));
         }
         self.early_reject.wrote(false);
-        let written = Pin::new(&mut self.tcp).poll_write(cx, bytes);
+        let written = Pin::new(&mut self.socket).poll_write(cx, bytes);
         self.after_write(written, cx)
     }
 
@@ -283,16 +293,20 @@ impl AsyncWrite for TimedStream {
             return Poll::Ready(Ok(only.len()));
         }
         self.early_reject.wrote(false);
-        let written = Pin::new(&mut self.tcp).poll_write_vectored(cx, slices);
+        let written = Pin::new(&mut self.socket).poll_write_vectored(cx, slices);
         self.after_write(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.tcp.is_write_vectored()
+        self.socket.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // hyper flushes once all that it has is written.
+        // hyper flushes once all that it has is written. TLS may still have some of it.
+        let flushed = Pin::new(&mut self.socket).poll_flush(cx);
+        if flushed.is_pending() {
+            return self.poll_stalled(cx);
+        }
         self.early_reject.wrote(true);
         if self.write_pace.finish() {
             self.conn.restart_deadline();
@@ -301,14 +315,18 @@ impl AsyncWrite for TimedStream {
                 return Poll::Ready(Err(error));
             }
         }
-        Pin::new(&mut self.tcp).poll_flush(cx)
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut_at = if let Some(shut_at) = self.shut_at {
             shut_at
         } else {
-            ready!(Pin::new(&mut self.tcp).poll_shutdown(cx))?;
+            let shut = Pin::new(&mut self.socket).poll_shutdown(cx);
+            if shut.is_pending() {
+                return self.poll_stalled(cx);
+            }
+            ready!(shut)?;
             self.timer = None;
             *self.shut_at.insert(Instant::now())
         };

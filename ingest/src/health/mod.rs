@@ -12,6 +12,7 @@ mod responses;
 pub use crate::readiness::{FailedCheck, PartState, Readiness};
 pub use responses::{live, ready};
 
+use crate::connection::raw_response::{https_required, respond_and_close};
 use crate::metrics_page::MetricsPage;
 use http::Request;
 use hyper::body::Incoming;
@@ -19,6 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::PrometheusHandle;
+use millrace_tls::{ClientCertificates, HandshakeError, HandshakeLimits, Handshaker, ServerTls};
 use responses::{ProbeSources, respond};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -27,6 +29,7 @@ use std::rc::Rc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::runtime::LocalOptions;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -42,6 +45,11 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Connections at a time: one more ends the oldest, so that nobody keeps probes out.
 const CONNECTIONS_MAX: usize = 64;
+/// Limits of handshakes.
+const HANDSHAKES: HandshakeLimits = HandshakeLimits {
+    timeout: HEAD_TIMEOUT,
+    count_max: CONNECTIONS_MAX,
+};
 
 /// Health listener; dropping it ends its thread.
 #[derive(Debug)]
@@ -52,7 +60,8 @@ pub struct HealthServer {
 }
 
 impl HealthServer {
-    /// Listens on `addr` (port 0 takes a free one) with a thread of its own.
+    /// Listens on `addr` (port 0 takes a free one) with a thread of its own, with TLS if there is a
+    /// certificate. Probes need none of their own.
     ///
     /// # Errors
     /// When the address cannot be listened on, or the thread or its runtime cannot be made.
@@ -60,6 +69,7 @@ impl HealthServer {
         addr: SocketAddr,
         readiness: Readiness,
         prometheus: PrometheusHandle,
+        tls: Option<ServerTls>,
     ) -> std::io::Result<Self> {
         let listener = TcpListener::bind(addr)?;
         listener.set_nonblocking(true)?;
@@ -72,7 +82,12 @@ impl HealthServer {
                 let runtime = runtime().enable_all().build_local(LocalOptions::default());
                 match runtime {
                     Ok(runtime) => {
-                        runtime.block_on(serve(listener, readiness, prometheus, stopped));
+                        let sources = Rc::new(ProbeSources {
+                            readiness,
+                            prometheus,
+                            metrics_page: MetricsPage::default(),
+                        });
+                        runtime.block_on(serve(listener, sources, tls, stopped));
                     }
                     Err(error) => tracing::error!(%error, "the health listener has no runtime"),
                 }
@@ -103,19 +118,17 @@ impl Drop for HealthServer {
 
 async fn serve(
     listener: TcpListener,
-    readiness: Readiness,
-    prometheus: PrometheusHandle,
+    sources: Rc<ProbeSources>,
+    tls: Option<ServerTls>,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the health listener cannot be polled"),
     };
-    let sources = Rc::new(ProbeSources {
-        readiness,
-        prometheus,
-        metrics_page: MetricsPage::default(),
-    });
+    let not_asked = ClientCertificates::NotAsked;
+    let handshaker = tls.map(|tls| Handshaker::new(tls, "health", not_asked, HANDSHAKES));
+    let handshaker = handshaker.map(Rc::new);
     let mut upkeep = tokio::time::interval(UPKEEP_EVERY);
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
@@ -128,7 +141,7 @@ async fn serve(
                     {
                         oldest.abort();
                     }
-                    let connection = connection(stream, Rc::clone(&sources));
+                    let connection = probe(stream, handshaker.clone(), Rc::clone(&sources));
                     open.push_back(tokio::task::spawn_local(connection).abort_handle());
                     // Requests that have come are answered before more connections end theirs.
                     tokio::task::yield_now().await;
@@ -141,6 +154,20 @@ async fn serve(
             _ = upkeep.tick() => sources.prometheus.run_upkeep(),
             _ = &mut stopped => return,
         }
+    }
+}
+
+/// Serves a connection, behind its handshake where there is TLS.
+async fn probe(tcp: TcpStream, handshaker: Option<Rc<Handshaker>>, sources: Rc<ProbeSources>) {
+    let Some(handshaker) = handshaker else {
+        return connection(tcp, sources).await;
+    };
+    match handshaker.accept(tcp).await {
+        Ok(stream) => connection(stream, sources).await,
+        Err(HandshakeError::PlainHttp(tcp)) => {
+            respond_and_close(tcp, None, &https_required()).await;
+        }
+        Err(error) => tracing::debug!(%error, "a TLS handshake of a probe failed"),
     }
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 /// Time that a test waits before it fails; long, because machines that run tests are busy.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Connection of a client.
-pub struct Client {
-    reader: BufReader<TcpStream>,
+/// Connection of a client, with TLS or without.
+pub struct Client<S = TcpStream> {
+    reader: BufReader<S>,
 }
 
 /// Response of the server.
@@ -23,10 +23,38 @@ pub struct TestResponse {
 
 impl Client {
     pub fn connect(addr: SocketAddr) -> Self {
-        let stream = TcpStream::connect(addr).unwrap();
-        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
-        stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
-        stream.set_nodelay(true).unwrap();
+        Self::of(socket(addr))
+    }
+
+    /// Gives the kernel a small buffer for what is not read.
+    pub fn shrink_receive_buffer(&self) {
+        let stream = self.reader.get_ref();
+        rustix::net::sockopt::set_socket_recv_buffer_size(stream, 4 << 10).unwrap();
+    }
+
+    /// Closes one direction or both.
+    pub fn shut(&mut self, how: std::net::Shutdown) {
+        self.reader.get_mut().shutdown(how).unwrap();
+    }
+
+    /// Shuts down the writing side: nothing more will be sent.
+    pub fn finish(&mut self) {
+        self.reader
+            .get_mut()
+            .shutdown(std::net::Shutdown::Write)
+            .unwrap();
+    }
+
+    /// Clones the connection, for a thread that only writes.
+    pub fn try_clone(&self) -> Self {
+        Self {
+            reader: BufReader::new(self.reader.get_ref().try_clone().unwrap()),
+        }
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn of(stream: S) -> Self {
         Self {
             reader: BufReader::new(stream),
         }
@@ -61,25 +89,6 @@ impl Client {
     /// Sends raw bytes; `false` when the peer is gone.
     pub fn sends(&mut self, bytes: &[u8]) -> bool {
         self.reader.get_mut().write_all(bytes).is_ok()
-    }
-
-    /// Gives the kernel a small buffer for what is not read.
-    pub fn shrink_receive_buffer(&self) {
-        let stream = self.reader.get_ref();
-        rustix::net::sockopt::set_socket_recv_buffer_size(stream, 4 << 10).unwrap();
-    }
-
-    /// Closes one direction or both.
-    pub fn shut(&mut self, how: std::net::Shutdown) {
-        self.reader.get_mut().shutdown(how).unwrap();
-    }
-
-    /// Shuts down the writing side: nothing more will be sent.
-    pub fn finish(&mut self) {
-        self.reader
-            .get_mut()
-            .shutdown(std::net::Shutdown::Write)
-            .unwrap();
     }
 
     /// Reads a response.
@@ -126,13 +135,6 @@ impl Client {
         line.trim_end().to_owned()
     }
 
-    /// Clones the connection, for a thread that only writes.
-    pub fn try_clone(&self) -> Self {
-        Self {
-            reader: BufReader::new(self.reader.get_ref().try_clone().unwrap()),
-        }
-    }
-
     /// Sends a byte; `false` when the peer is gone.
     pub fn send_one(&mut self, byte: u8) -> bool {
         self.reader.get_mut().write_all(&[byte]).is_ok()
@@ -170,6 +172,15 @@ impl Client {
             Err(error) => error.kind() == ErrorKind::ConnectionReset,
         }
     }
+}
+
+/// Opens a socket that waits for a busy machine, and not for ever.
+pub fn socket(addr: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
 }
 
 /// Builds a request as bytes, with `Host`, and `Content-Length` where there is a body.

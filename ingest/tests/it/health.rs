@@ -15,7 +15,7 @@ fn readiness_names_what_is_wrong_on_both_listeners() {
     let prometheus = PrometheusBuilder::new().install_recorder().unwrap();
     let env = TestEnv::start();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let health = HealthServer::start(any, env.readiness.clone(), prometheus).unwrap();
+    let health = HealthServer::start(any, env.readiness.clone(), prometheus, None).unwrap();
     let mut clients = [env.client(), Client::connect(health.addr())];
     let broken = Arc::new(AtomicBool::new(false));
     let check = Arc::clone(&broken);
@@ -54,7 +54,7 @@ fn connections_without_an_end_keep_no_probe_out_and_are_bounded() {
     let readiness = Readiness::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let health = HealthServer::start(any, readiness, recorder.handle()).unwrap();
+    let health = HealthServer::start(any, readiness, recorder.handle(), None).unwrap();
     let mut idle: Vec<TcpStream> = Vec::new();
     for _ in 0..200 {
         let mut stream = TcpStream::connect(health.addr()).unwrap();
@@ -81,7 +81,7 @@ fn a_scrape_is_answered_however_many_others_ask_right_after_it() {
     const SCRAPE: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
     let recorder = PrometheusBuilder::new().build_recorder();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let health = HealthServer::start(any, Readiness::default(), recorder.handle()).unwrap();
+    let health = HealthServer::start(any, Readiness::default(), recorder.handle(), None).unwrap();
     let ask = || {
         let mut stream = TcpStream::connect(health.addr()).unwrap();
         stream.write_all(SCRAPE).unwrap();

@@ -38,5 +38,6 @@ mod rows;
 mod scripts;
 mod sockets;
 mod test_env;
+mod tls;
 mod v1;
 mod watermark;

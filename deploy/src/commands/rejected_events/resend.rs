@@ -52,7 +52,7 @@ pub(super) fn run(
     invocation: &Invocation,
 ) -> anyhow::Result<()> {
     let ingest_url = connect::running_credentials(config)?.ingest_url;
-    let client = ResendClient::new(&ingest_url, SEND_LIMITS)?;
+    let client = ResendClient::new(config, &ingest_url, SEND_LIMITS)?;
     require_nothing_left(&config.data_dir)?;
     let clickhouse = connect::clickhouse(config)?;
     let set = set.iter();

@@ -13,6 +13,7 @@ mod stream;
 use crate::config::Config;
 use crate::connect;
 use crate::credentials::Credentials;
+use crate::own_client;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use server_sent::ServerSent;
@@ -112,7 +113,7 @@ pub fn run(config: &Config, tail: &Tail) -> anyhow::Result<()> {
     };
     let show = Show::new(tail.json, has_colors);
     let (url, key) = place(config, tail)?;
-    let mut stream = LiveStream::new(url, key)?;
+    let mut stream = LiveStream::new(own_client::client(config)?, url, key);
     connect::block_on(async {
         loop {
             match stream

@@ -2,7 +2,6 @@
 
 use super::server_sent::{ServerSent, ServerSentEvents};
 use anyhow::{Context, anyhow};
-use millrace_import::send;
 use reqwest::header::{ACCEPT, AUTHORIZATION};
 use reqwest::{Response, StatusCode};
 use serde::Deserialize;
@@ -44,17 +43,14 @@ struct ErrorBody {
 
 impl LiveStream {
     /// Stream that was not asked for yet.
-    ///
-    /// # Errors
-    /// When there can be no HTTP client.
-    pub(super) fn new(url: Url, key: String) -> anyhow::Result<Self> {
-        Ok(Self {
-            client: send::client()?,
+    pub(super) const fn new(client: reqwest::Client, url: Url, key: String) -> Self {
+        Self {
+            client,
             url,
             key,
             seen: None,
             has_begun: false,
-        })
+        }
     }
 
     /// Returns true if the stream has begun once.

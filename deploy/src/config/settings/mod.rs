@@ -6,11 +6,13 @@ mod exports;
 mod ingest;
 mod logging;
 mod persons;
+mod tls;
 mod values;
 
 pub use clickhouse::ClickHouseSettings;
 pub use ingest::{AckSetting, IngestSettings};
 pub use logging::LogFormat;
+pub use tls::TlsSettings;
 
 use admin::AdminSettings;
 use clap::Args;
@@ -71,6 +73,9 @@ pub struct Settings {
         value_name = "ADDR"
     )]
     pub health_addr: SocketAddr,
+    /// TLS of the listeners
+    #[command(flatten)]
+    pub tls: TlsSettings,
     /// ClickHouse
     #[command(flatten)]
     pub clickhouse: ClickHouseSettings,

@@ -3,10 +3,11 @@
 use crate::admission::rejection::Rejection;
 use crate::config::ServerConfig;
 use crate::connection::limits::ConnectionPermit;
-use crate::connection::raw_response::{raw_rejection, respond_and_close};
+use crate::connection::raw_response::{https_required, raw_rejection, respond_and_close};
 use crate::connection::state::ConnectionState;
 use crate::connection::stop_phase::StopPhase;
 use crate::connection::stream::TimedStream;
+use crate::connection::transport::{Transport, handshaker};
 use crate::core::Core;
 use crate::http::handle;
 use crate::metrics;
@@ -15,6 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use millrace_pipeline::panic_point::{PanicPoint, pass};
+use millrace_tls::{HandshakeError, Handshaker};
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
@@ -38,6 +40,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Worker {
     core: Rc<Core>,
     http: http1::Builder,
+    /// Handshakes of the core, where there is TLS.
+    handshaker: Option<Rc<Handshaker>>,
     stop: watch::Receiver<StopPhase>,
     open: Cell<usize>,
     refusals: Cell<usize>,
@@ -47,8 +51,12 @@ pub(super) struct Worker {
 impl Worker {
     /// Worker without connections.
     pub(super) fn new(core: Rc<Core>, stop: watch::Receiver<StopPhase>) -> Rc<Self> {
+        let config = &core.process.config;
+        let tls = config.tls.clone();
+        let limits = config.limits.handshakes;
         Rc::new(Self {
-            http: hyper_settings(&core.process.config),
+            http: hyper_settings(config),
+            handshaker: tls.map(|tls| Rc::new(handshaker(tls, limits))),
             core,
             stop,
             open: Cell::new(0),
@@ -79,20 +87,30 @@ impl Worker {
                 pass(PanicPoint::ConnectionAccepted);
                 self.open.set(self.open.get() + 1);
                 let open_connection = OpenConnection(Rc::clone(self));
-                let serving = connection(open_connection, stream, peer, permit);
-                // Nothing of it is used after a panic.
-                let serving = AssertUnwindSafe(serving).catch_unwind();
-                let core = Rc::clone(&self.core);
-                tokio::task::spawn_local(serving.map(move |ended| {
-                    if ended.is_err() {
-                        core.renew_after_panic();
-                        metrics::panicked();
-                        tracing::error!("a request panicked; its connection was closed");
+                match self.handshaker.clone() {
+                    None => self.spawn(connection(open_connection, stream, peer, permit)),
+                    Some(handshaker) => {
+                        let connection = secured(open_connection, handshaker, stream, peer, permit);
+                        self.spawn(connection);
                     }
-                }));
+                }
             }
             Err(_) => self.refuse(stream),
         }
+    }
+
+    /// Serves a connection beside the others.
+    fn spawn(&self, serving: impl Future<Output = ()> + 'static) {
+        // Nothing of it is used after a panic.
+        let serving = AssertUnwindSafe(serving).catch_unwind();
+        let core = Rc::clone(&self.core);
+        tokio::task::spawn_local(serving.map(move |ended| {
+            if ended.is_err() {
+                core.renew_after_panic();
+                metrics::panicked();
+                tracing::error!("a request panicked; its connection was closed");
+            }
+        }));
     }
 
     /// Answers 503 to a connection over the limit, if there is time for it.
@@ -105,7 +123,7 @@ impl Worker {
         let error = self.core.admission.error(Rejection::TooManyConnections);
         tokio::task::spawn_local(async move {
             let response = raw_rejection(&error);
-            respond_and_close(stream, &response).await;
+            respond_and_close(stream, worker.handshaker.as_deref(), &response).await;
             worker.refusals.set(worker.refusals.get() - 1);
         });
     }
@@ -130,9 +148,39 @@ impl Drop for OpenConnection {
     }
 }
 
+/// Serves a connection behind its handshake, which gives way as a wait for a head does.
+async fn secured(
+    open_connection: OpenConnection,
+    handshaker: Rc<Handshaker>,
+    tcp: TcpStream,
+    peer: SocketAddr,
+    permit: ConnectionPermit,
+) {
+    let worker = &open_connection.0;
+    let stall_timeout = worker.core.process.config.limits.stop_stall_timeout;
+    let mut stop = worker.stop.clone();
+    let stalled = async {
+        StopPhase::stopped(&mut stop).await;
+        tokio::time::sleep(stall_timeout).await;
+    };
+    let head_wait = permit.head_wait();
+    let done = tokio::select! {
+        done = handshaker.accept(tcp) => done,
+        () = head_wait.evicted() => return,
+        () = stalled => return,
+    };
+    match done {
+        Ok(stream) => connection(open_connection, stream, peer, permit).await,
+        Err(HandshakeError::PlainHttp(tcp)) => {
+            respond_and_close(tcp, None, &https_required()).await;
+        }
+        Err(error) => tracing::debug!(%error, %peer, "a TLS handshake failed"),
+    }
+}
+
 async fn connection(
     open_connection: OpenConnection,
-    stream: TcpStream,
+    stream: impl Transport,
     peer: SocketAddr,
     permit: ConnectionPermit,
 ) {
