@@ -9,7 +9,7 @@
 //! | `router`, `server` | from path to operation; the accept loop |
 //! | `socket` | handshake of a connection, where there is TLS |
 //! | `connections` | limit on open connections of an address |
-//! | `middleware` | the checks of every request, in order |
+//! | `middleware`, `metrics` | the checks of every request, in order; numbers of requests |
 //! | `authorization` | authentication, rate limit, scopes, membership, level |
 //! | `request` | parts of a request: key, rate limits, origin, ids in its path, body |
 //! | `change` | requests that write: idempotency keys, versions, locks |
@@ -57,6 +57,7 @@ mod level_number;
 mod live_slots;
 pub mod live_source;
 pub mod mail;
+mod metrics;
 mod middleware;
 mod openapi;
 mod operation;

@@ -18,6 +18,7 @@ use crate::change;
 use crate::change::etag;
 use crate::context::{Context, Request};
 use crate::error::ApiError;
+use crate::metrics;
 use crate::operation::{Bounds, Operation};
 use crate::request::body;
 use crate::request::origin::{Origin, Peer};
@@ -30,6 +31,7 @@ use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use std::sync::Arc;
+use std::time::Instant;
 use tracing::Instrument;
 use warp::reply::Response;
 
@@ -42,15 +44,32 @@ pub(crate) struct RequestHead {
     pub(crate) peer: Option<Peer>,
 }
 
-/// Answers one request.
+/// Answers one request and counts it.
 pub(crate) async fn handle<S, B>(app: &Arc<App>, head: RequestHead, body: S) -> Response
+where
+    S: Stream<Item = Result<B, warp::Error>>,
+    B: Buf,
+{
+    let begun = Instant::now();
+    let found = app.router.find(head.uri.path());
+    let operation = metrics::operation_name(found.as_ref(), &head.method);
+    let response = answer(app, head, found, body).await;
+    metrics::answered(operation, response.status(), begun.elapsed());
+    response
+}
+
+async fn answer<S, B>(
+    app: &Arc<App>,
+    head: RequestHead,
+    found: Option<RouteMatch>,
+    body: S,
+) -> Response
 where
     S: Stream<Item = Result<B, warp::Error>>,
     B: Buf,
 {
     let request_id = request_id::of(&head.headers);
     // The template is logged, as paths may hold secrets: the token of an invite.
-    let found = app.router.find(head.uri.path());
     let route = found.as_ref().map_or("none", |found| found.item.template);
     let span = tracing::error_span!("request", request_id, method = %head.method, route);
     let problem = render::wants_problem(&head.headers);
@@ -229,7 +248,6 @@ mod tests {
     use millrace_catalog::testing::{DatabaseKind, TestDatabase};
     use millrace_exports::SecretKey;
     use std::time::Duration;
-    use tokio::time::Instant;
 
     async fn never<T>(_: Context) -> Result<T, ApiError> {
         std::future::pending().await
@@ -263,7 +281,7 @@ mod tests {
                 headers: HeaderMap::new(),
                 peer: None,
             };
-            let begun = Instant::now();
+            let begun = tokio::time::Instant::now();
             let body = stream::empty::<Result<Bytes, warp::Error>>();
             let answer = handle(&app, head, body).await;
             assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE, "{method}");

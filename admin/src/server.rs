@@ -9,6 +9,7 @@
 use crate::connections::ConnectionLimiter;
 use crate::filter::routes;
 use crate::mail::Outbox;
+use crate::metrics;
 use crate::proxy_check::ProxyCheckWorker;
 use crate::request::origin::Peer;
 use crate::response::paced_body::paced;
@@ -59,6 +60,7 @@ pub async fn serve(
     services: Services,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    metrics::describe();
     let proxy_checks = ProxyCheckWorker::new(&services).map_err(io::Error::other)?;
     serve_beside(proxy_checks.run(), listener, services, shutdown).await
 }

@@ -3,6 +3,7 @@
 use crate::clickhouse_users;
 use crate::config::{Config, Engine, is_long_password};
 use crate::credentials::Credentials;
+use crate::scraped::note_engine;
 use anyhow::{Context, bail};
 use metrics::{counter, describe_counter};
 use millrace_embedded::{
@@ -161,16 +162,22 @@ impl EngineProcess {
     }
 }
 
-/// Counts restarts of the engine, until the supervisor is gone.
+/// Counts restarts of the engine and notes its process for the page of metrics, until the
+/// supervisor is gone.
 async fn count_restarts(mut status: watch::Receiver<Status>) {
     describe_counter!(
         RESTARTS,
         "Restarts of the embedded ClickHouse after it died"
     );
     loop {
-        counter!(RESTARTS).absolute(status.borrow_and_update().restarts);
+        let (restarts, pid) = {
+            let status = status.borrow_and_update();
+            (status.restarts, status.pid)
+        };
+        counter!(RESTARTS).absolute(restarts);
+        note_engine(pid);
         if status.changed().await.is_err() {
-            return;
+            return note_engine(None);
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::credentials::Credentials;
 use crate::property_columns;
 use crate::signals::StopSignal;
 use crate::thread_priority::lower_priority;
+use crate::traces;
 use crate::{capacity, connect, data_dir, ingest_logs, node_registration};
 use anyhow::{Context, anyhow, bail};
 use millrace_catalog::Catalog;
@@ -126,7 +127,9 @@ impl AcceptingIngest {
             request_epochs,
             live: tap,
         };
-        let server = match Server::start_after(early, server_config(config, tls), deps).await {
+        let mut settings = server_config(config, tls);
+        settings.tracer = traces::start(config, &node_name, &pipeline);
+        let server = match Server::start_after(early, settings, deps).await {
             Ok(server) => server,
             Err(error) => {
                 node.stop(DEREGISTER_TIME_MIN).await;

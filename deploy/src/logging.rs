@@ -1,7 +1,8 @@
-//! Log lines to standard error, for people or as JSON. Each log event is one line, whatever its
-//! texts hold: control characters are escaped.
+//! Log lines to standard error or to a file, for people or as JSON. Each log event is one line,
+//! whatever its texts hold: control characters are escaped.
 
-use crate::config::LogFormat;
+use crate::config::{LogFormat, LogSettings};
+use crate::log_file::LogFile;
 use millrace_rows::{shown, shown_json};
 use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal, Write};
@@ -10,21 +11,34 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-/// Starts logging; the filter was checked with the settings. The log of a `supervised` process is
-/// read by its parent.
+/// Kind of the process that logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogSource {
+    /// Server, which runs until it is stopped.
+    Server,
+    /// Embedded engine, whose log its parent reads.
+    SupervisedEngine,
+    /// Command at a terminal. It never writes to the log file, which a server may have open.
+    Command,
+}
+
+/// Starts logging; the filter was checked with the settings.
 ///
 /// # Errors
-/// When the filter cannot be read.
-pub fn start(format: LogFormat, filter: &str, supervised: bool) -> anyhow::Result<()> {
+/// When the filter cannot be read, or the log file not be written to.
+pub fn start(settings: &LogSettings, source: LogSource) -> anyhow::Result<()> {
+    let filter = &settings.log_level;
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| anyhow::anyhow!("log_level is {filter:?}: {error}; try `info`"))?;
+    let file = log_file(settings, source)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_ansi(io::stderr().is_terminal());
-    match format {
+        .with_ansi(file.is_none() && io::stderr().is_terminal());
+    match settings.log_format {
         // The parent writes each line again, with a time and a level of its own.
-        _ if supervised => builder
+        _ if source == LogSource::SupervisedEngine => builder
             .fmt_fields(ShownFields)
             .with_writer(io::stderr)
             .with_target(false)
@@ -33,16 +47,39 @@ pub fn start(format: LogFormat, filter: &str, supervised: bool) -> anyhow::Resul
             .init(),
         LogFormat::Human => builder
             .fmt_fields(ShownFields)
-            .with_writer(io::stderr)
+            .with_writer(writer(file))
             .with_target(false)
             .init(),
         LogFormat::Json => builder
             .json()
             .flatten_event(true)
-            .with_writer(|| ShownJson(io::stderr()))
+            .with_writer(json_writer(file))
             .init(),
     }
     Ok(())
+}
+
+/// Log file of a server, if one is set.
+fn log_file(settings: &LogSettings, source: LogSource) -> anyhow::Result<Option<LogFile>> {
+    let path = settings.log_file.as_deref();
+    let path = path.filter(|_| source == LogSource::Server);
+    let bytes_max = settings.log_file_bytes_max.as_u64();
+    path.map(|path| LogFile::open(path, bytes_max, settings.log_files_kept))
+        .transpose()
+}
+
+fn writer(file: Option<LogFile>) -> BoxMakeWriter {
+    match file {
+        Some(file) => BoxMakeWriter::new(move || file.clone()),
+        None => BoxMakeWriter::new(io::stderr),
+    }
+}
+
+fn json_writer(file: Option<LogFile>) -> BoxMakeWriter {
+    match file {
+        Some(file) => BoxMakeWriter::new(move || ShownJson(file.clone())),
+        None => BoxMakeWriter::new(|| ShownJson(io::stderr())),
+    }
 }
 
 /// Formats fields for people, each text in one line.

@@ -22,15 +22,18 @@
 //! | `poll_timeout` | questions that are asked again while a server does not answer |
 //! | `reference` | `deploy/REFERENCE.md`, written by a test |
 //! | `bootstrap`, `credentials`, `secret_key` | first start, `credentials.json`, `secret.key` |
-//! | `logging`, `signals`, `thread_priority` | log lines, SIGTERM, background threads |
+//! | `logging`, `log_file` | log lines, and the file that they may go to |
+//! | `signals`, `thread_priority` | SIGTERM, background threads |
 //! | `data_dir`, `backup_dir` | the data folder, the folder of backups |
 //! | `backup`, `restore_mark` | backups of the embedded default, and their restore |
 //! | `cleanup` | deletes rows of deleted projects from the catalog |
 //! | `clickhouse_watch` | health check of ClickHouse, as log, banner and metric |
 //! | `live_endpoint`, `live_nodes` | live stream of this node for others; those of all nodes |
 //! | `stats` | counts events by project and time |
+//! | `traces` | traces of sampled requests, to an OpenTelemetry collector |
 //! | `nodes` | metrics of nodes that exports wait for |
 //! | `capacity` | metrics of log and disk capacity |
+//! | `scraped` | metrics of process, engine, build and projects, which are read with each page |
 
 #![forbid(unsafe_code)]
 
@@ -60,6 +63,7 @@ mod ingest_logs;
 mod live_endpoint;
 mod live_nodes;
 mod locked_file;
+mod log_file;
 mod logging;
 mod node_registration;
 mod nodes;
@@ -78,16 +82,19 @@ mod property_columns;
 mod reference;
 mod rejected_events;
 mod restore_mark;
+mod scraped;
 mod secret_key;
 mod serve;
 mod signals;
 mod starts_file;
 mod stats;
 mod thread_priority;
+mod traces;
 
 use clap::FromArgMatches;
 use cli::{Cli, Command};
 use config::{Config, FileError, Layers};
+use logging::LogSource;
 use output::{fail, print};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -125,11 +132,7 @@ fn main() -> ExitCode {
     }
     let supervised = is_supervised_engine(cli.command.as_ref());
     let settings = &cli.settings;
-    let started = logging::start(
-        settings.logging.log_format,
-        &settings.logging.log_level,
-        supervised,
-    );
+    let started = logging::start(&settings.logging, log_source(&cli));
     let checked = started.and_then(|()| Config::build(settings.clone()));
     let config = match checked {
         Ok(config) => config,
@@ -140,6 +143,13 @@ fn main() -> ExitCode {
         true => Ok(()),
         false => output::finish(),
     });
+    if let Err(error) = &ran
+        && is_server(&cli)
+        && settings.logging.log_file.is_some()
+    {
+        // Nobody may read standard error, where the error is written in any case.
+        tracing::error!("the server ends: {error:#}");
+    }
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if supervised => fail(engine::exit_code(&error), &format!("{error:#}")),
@@ -210,6 +220,15 @@ fn is_server(cli: &Cli) -> bool {
         None | Some(Command::Serve) => !cli.print_credentials,
         Some(Command::Ingest | Command::Admin | Command::Clickhouse { .. }) => true,
         Some(_) => false,
+    }
+}
+
+/// Kind of this process, as its log needs it.
+fn log_source(cli: &Cli) -> LogSource {
+    match is_server(cli) {
+        _ if is_supervised_engine(cli.command.as_ref()) => LogSource::SupervisedEngine,
+        true => LogSource::Server,
+        false => LogSource::Command,
     }
 }
 

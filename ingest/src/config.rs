@@ -1,5 +1,6 @@
 //! Configuration of the server: where to listen, and its limits.
 
+use crate::trace::Tracer;
 use ipnet::IpNet;
 use millrace_parse::Limits;
 use millrace_tls::{HandshakeLimits, ServerTls};
@@ -30,6 +31,8 @@ pub struct ServerConfig {
     /// Called on each thread of the [offload pool](crate::offload) as it starts: the place to lower
     /// its priority.
     pub on_offload_thread: fn(),
+    /// Decides which requests are traced.
+    pub tracer: Tracer,
 }
 
 impl ServerConfig {
@@ -45,6 +48,7 @@ impl ServerConfig {
             grace: Duration::from_secs(20),
             tls: None,
             on_offload_thread: || {},
+            tracer: Tracer::default(),
         }
     }
 

@@ -77,6 +77,11 @@ impl Core {
         self.request_epochs.enter(&*self.process.deps.clock)
     }
 
+    /// Makes a random number, by which requests are sampled.
+    pub fn random_number(&self) -> u32 {
+        self.random.borrow_mut().next_u32()
+    }
+
     /// Makes a version 7 uuid. It need not be secret, so a small generator does.
     pub fn request_id(&self, now: Micros) -> Uuid {
         let mut random = [0; 10];

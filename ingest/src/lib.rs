@@ -20,9 +20,10 @@
 //! | `request_dedup` | fingerprints of requests that were acknowledged lately |
 //! | [`ImportQuota`] (`import_quota`) | how much projects may import, and how fast |
 //! | `detached_tasks` | submissions whose client went away |
+//! | [`trace`] | traces of sampled requests |
 //! | [`watermark`] | watermark of the node, which exports wait for |
 //! | [`live_endpoint`] | live stream of this node, for the API of other processes |
-//! | [`health`], `readiness`, `metrics`, `former_metrics`, `metrics_page` | state that operators look at |
+//! | [`health`], `readiness`, `metrics`, `former_metrics`, `metrics_page`, `metrics_source` | state that operators look at |
 //!
 //! Invariants: no request waits for a lock, except for the look-up of a key that is not cached, and
 //! for a moment where a body is offloaded, events are of older months or a response is above
@@ -44,6 +45,7 @@ pub mod keys;
 pub mod live_endpoint;
 mod metrics;
 mod metrics_page;
+mod metrics_source;
 mod offload;
 mod process;
 mod readiness;
@@ -52,6 +54,7 @@ mod request_dedup;
 mod response;
 mod scheduling;
 mod server;
+pub mod trace;
 pub mod watermark;
 
 pub use config::{HttpLimits, ServerConfig};
@@ -60,5 +63,6 @@ pub use connection::startup::StartupListener;
 pub use connection::worker::WorkerError;
 pub use health::{HealthServer, Readiness};
 pub use import_quota::{ImportQuota, RunningImportQuota};
+pub use metrics_source::{Collector, MetricsSource};
 pub use process::Deps;
 pub use server::Server;

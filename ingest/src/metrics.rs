@@ -139,6 +139,22 @@ pub enum Stage {
     Commit,
 }
 
+// === impl Stage ===
+
+impl Stage {
+    const ALL: [Self; 4] = [Self::Body, Self::Decode, Self::Parse, Self::Commit];
+
+    /// Name of the stage in metrics and traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Decode => "decode",
+            Self::Parse => "parse",
+            Self::Commit => "commit",
+        }
+    }
+}
+
 /// Metric handles of one core.
 pub struct CoreMetrics {
     requests: [[OnceCell<Counter>; STATUSES.len()]; Route::COUNT],
@@ -156,7 +172,6 @@ pub struct CoreMetrics {
 impl CoreMetrics {
     /// Makes handles of the recorder that is installed now.
     pub fn of_recorder() -> Self {
-        let stage = |name: &'static str| histogram!(STAGE, "stage" => name);
         Self {
             requests: Default::default(),
             accepted: counter!(EVENTS, "outcome" => "accepted", "code" => ""),
@@ -165,12 +180,7 @@ impl CoreMetrics {
             resent: counter!(RESENT),
             body_bytes: counter!(BODY_BYTES),
             decoded_bytes: counter!(DECODED_BYTES),
-            stages: [
-                stage("body"),
-                stage("decode"),
-                stage("parse"),
-                stage("commit"),
-            ],
+            stages: Stage::ALL.map(|stage| histogram!(STAGE, "stage" => stage.name())),
             second: Cell::new(0),
             timed: Cell::new(0),
         }

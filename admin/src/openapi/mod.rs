@@ -20,6 +20,8 @@ mod responses;
 mod schemas;
 mod variants;
 
+pub(crate) use names::operation_id;
+
 use crate::error::{ErrorBody, ProblemBody};
 use crate::router::PathItem;
 use schemas::Schemas;
@@ -96,7 +98,7 @@ mod tests {
         let router = table();
         let mut names = BTreeSet::new();
         for operation in operations(&router) {
-            let name = super::names::operation_id(operation);
+            let name = operation_id(operation);
             assert!(names.insert(name.clone()), "{name} twice");
             assert!(!operation.summary.is_empty(), "{name} has no summary");
         }

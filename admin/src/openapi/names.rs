@@ -5,7 +5,7 @@ use http::Method;
 
 /// Unique id of an operation: the static parts of its path and the kind of operation, as in
 /// `organizations_roles_partial_update`.
-pub(super) fn operation_id(operation: &Operation) -> String {
+pub(crate) fn operation_id(operation: &Operation) -> String {
     let place = parts(operation.path).collect::<Vec<_>>().join("_");
     let verb = match operation.method {
         _ if operation.is_action => return place,

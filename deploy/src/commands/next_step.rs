@@ -182,6 +182,7 @@ mod tests {
         match (arg.get_id().as_str(), name) {
             ("since", _) => "2026-11-20T00:00:00Z",
             ("log_level", _) => "debug",
+            ("otlp_sampling_ratio", _) => "0.7",
             ("clickhouse_replication", _) => "keeper",
             (_, "N" | "N|N%" | "SECONDS" | "DAYS" | "COUNT") => "7",
             (_, "ADDR") => "127.0.0.1:9",

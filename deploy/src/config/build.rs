@@ -3,9 +3,9 @@
 use super::addresses::{nameserver, networks, plugin_catalogue, proxy_base_name, web_address};
 use super::engine::engine_of;
 use super::paths::{absolute, default_log_bytes};
-use super::settings::{AckSetting, IngestSettings, Settings};
+use super::settings::{AckSetting, IngestSettings, Settings, TraceSettings};
 use super::tls::tls_files;
-use super::{Config, KnownOwner};
+use super::{Config, KnownOwner, TraceConfig};
 use anyhow::bail;
 use millrace_admin::mail::MailSettings;
 use millrace_catalog::CatalogLimits;
@@ -78,6 +78,7 @@ impl Config {
                 .filter(|count_max| *count_max > 0),
             allow_private_destinations: settings.exports.allow_private_destinations,
             log_level: settings.logging.log_level,
+            traces: traces(settings.traces)?,
             secret_key: secret_key(settings.secret_key.as_deref())?,
         })
     }
@@ -163,6 +164,14 @@ fn mail(settings: &Settings) -> anyhow::Result<Option<MailSettings>> {
         Some(mail) if missing.is_empty() => Ok(Some(mail)),
         _ => bail!("smtp_url is set; give also {}", missing.join("; and ")),
     }
+}
+
+fn traces(settings: TraceSettings) -> anyhow::Result<Option<TraceConfig>> {
+    let url = web_address("otlp_url", settings.otlp_url)?;
+    Ok(url.map(|url| TraceConfig {
+        url,
+        ratio: settings.otlp_sampling_ratio,
+    }))
 }
 
 fn secret_key(text: Option<&str>) -> anyhow::Result<Option<SecretKey>> {

@@ -19,7 +19,7 @@ mod tls;
 pub use engine::{Engine, is_long_password};
 pub use file::{FileError, Layers, load};
 pub use row_owner::KnownOwner;
-pub use settings::{LogFormat, Settings};
+pub use settings::{LogFormat, LogSettings, Settings};
 pub use show::show;
 
 use ipnet::IpNet;
@@ -113,8 +113,19 @@ pub struct Config {
     pub allow_private_destinations: bool,
     /// Filter of log lines.
     pub log_level: String,
+    /// Collector of traces and the share of requests that are traced; no traces without.
+    pub traces: Option<TraceConfig>,
     /// Key that encrypts secrets; `None`: a generated one, in the data folder.
     pub secret_key: Option<SecretKey>,
+}
+
+/// Collector of traces.
+#[derive(Clone, Debug)]
+pub struct TraceConfig {
+    /// URL of the collector, without a slash at its end.
+    pub url: String,
+    /// Share of requests that are traced, from 0 to 1.
+    pub ratio: f64,
 }
 
 impl Config {

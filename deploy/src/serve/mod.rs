@@ -10,9 +10,10 @@ use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::signals::StopSignal;
 use crate::thread_priority::lower_priority;
-use crate::{data_dir, output, preflight, restore_mark};
+use crate::{data_dir, output, preflight, restore_mark, scraped};
 use anyhow::{Context, bail};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+use millrace_ingest::MetricsSource;
 use millrace_tls::ServerTls;
 
 /// Runtime threads for everything that is not a request: shipping, lookups.
@@ -49,9 +50,8 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
         None => data_dir::take(&config.data_dir, role)?,
     };
     let ready = preflight::make_export_root(config, parts).and_then(|()| recorder());
-    let outcome = ready.and_then(|prometheus| {
-        runtime.block_on(until_stopped(config, parts, prometheus, tls, &stop))
-    });
+    let outcome = ready
+        .and_then(|metrics| runtime.block_on(until_stopped(config, parts, metrics, tls, &stop)));
     if outcome.is_err() {
         lock.remove_created_dir();
     }
@@ -64,11 +64,11 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
 async fn until_stopped(
     config: &Config,
     parts: Parts,
-    prometheus: PrometheusHandle,
+    metrics: MetricsSource,
     tls: Option<ServerTls>,
     stop: &StopSignal,
 ) -> anyhow::Result<()> {
-    let Some(server) = startup::start(config, parts, prometheus, tls, stop).await? else {
+    let Some(server) = startup::start(config, parts, metrics, tls, stop).await? else {
         tracing::info!("stopped before it was up");
         return Ok(());
     };
@@ -94,11 +94,14 @@ pub fn print_credentials(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn recorder() -> anyhow::Result<PrometheusHandle> {
-    PrometheusBuilder::new()
+fn recorder() -> anyhow::Result<MetricsSource> {
+    let of_api = Matcher::Full("millrace_admin_request_seconds".to_owned());
+    let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS_BUCKETS)
+        .and_then(|builder| builder.set_buckets_for_metric(of_api, &API_SECONDS_BUCKETS))
         .and_then(PrometheusBuilder::install_recorder)
-        .context("cannot start the metrics")
+        .context("cannot start the metrics")?;
+    Ok(scraped::source(recorder))
 }
 
 /// Buckets of latency histograms: from 50 µs to 10 s.
@@ -106,3 +109,6 @@ const SECONDS_BUCKETS: [f64; 16] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5, 10.0,
 ];
+/// Buckets of the API's latencies, of which each operation has a histogram: from 5 ms to 30 s, when
+/// most operations end.
+const API_SECONDS_BUCKETS: [f64; 9] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];

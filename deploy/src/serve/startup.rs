@@ -20,11 +20,10 @@ use crate::{
     plain_listeners, preflight,
 };
 use anyhow::Context;
-use metrics_exporter_prometheus::PrometheusHandle;
 use millrace_catalog::Catalog;
 use millrace_embedded::Supervisor;
 use millrace_ingest::keys::Keys;
-use millrace_ingest::{HealthServer, Readiness};
+use millrace_ingest::{HealthServer, MetricsSource, Readiness};
 use millrace_live::{LiveFeed, LiveHub, LiveTap};
 use millrace_tls::ServerTls;
 use std::io::IsTerminal;
@@ -40,7 +39,7 @@ use std::time::Duration;
 pub async fn start(
     config: &Config,
     parts: Parts,
-    prometheus: PrometheusHandle,
+    metrics: MetricsSource,
     tls: Option<ServerTls>,
     stop: &StopSignal,
 ) -> anyhow::Result<Option<RunningServer>> {
@@ -48,7 +47,7 @@ pub async fn start(
         opened = OpenedState::open(config) => opened?,
         () = stop.received() => return Ok(None),
     };
-    let mut startup = Startup::begin(config, parts, opened, prometheus, tls)?;
+    let mut startup = Startup::begin(config, parts, opened, metrics, tls)?;
     startup.start_api()?;
     if !startup.start_ingestion(stop).await? {
         startup.cancel(stop).await?;
@@ -112,7 +111,7 @@ impl<'a> Startup<'a> {
         config: &'a Config,
         parts: Parts,
         mut opened: OpenedState,
-        prometheus: PrometheusHandle,
+        metrics: MetricsSource,
         tls: Option<ServerTls>,
     ) -> anyhow::Result<Self> {
         plain_listeners::warn_of(config, parts);
@@ -121,7 +120,7 @@ impl<'a> Startup<'a> {
         }
         let readiness = Readiness::new();
         let probed = readiness.clone();
-        let health = HealthServer::start(config.health_addr, probed, prometheus, tls.clone())
+        let health = HealthServer::start(config.health_addr, probed, metrics, tls.clone())
             .with_context(|| preflight::cannot_listen(config.health_addr, "--health-addr"))?;
         opened.credentials.health_url = config.listener_url(health.addr());
         let keys = Keys::new(opened.catalog.clone());

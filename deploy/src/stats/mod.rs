@@ -8,9 +8,11 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `plan` | times that are counted next |
+//! | `rates` | rates of the projects with most events, for the page of metrics |
 //! | `store` | sums as the API's trait asks for them |
 
 mod plan;
+mod rates;
 mod store;
 
 pub use store::StatsStore;
@@ -25,6 +27,7 @@ use millrace_clickhouse::{
 };
 use millrace_rows::{Clock, RareLog, SystemClock};
 use plan::{Chunk, Pace, is_too_much};
+use rates::PublishedRates;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
@@ -61,10 +64,13 @@ pub async fn run(config: &Config, catalog: &Catalog, stopped: &CancellationToken
 
 async fn count_periodically(config: &Config, catalog: &Catalog, holder: Uuid) -> Infallible {
     let (failures, mut pace) = (RareLog::default(), Pace::default());
-    let mut failing_since = None;
+    let (mut failing_since, mut rates) = (None, PublishedRates::default());
     loop {
         sleep(LOOK_EVERY).await;
-        let Err(error) = count(config, catalog, holder, &mut pace).await else {
+        let counted = count(config, catalog, holder, &mut pace).await;
+        let progress = counted.as_ref().ok().copied().flatten();
+        rates.update(config, progress, now_seconds()).await;
+        let Err(error) = counted else {
             failing_since = None;
             failures.clear();
             continue;
@@ -77,30 +83,32 @@ async fn count_periodically(config: &Config, catalog: &Catalog, holder: Uuid) ->
     }
 }
 
-/// Counts what is complete, if this process has the lease or gets it.
+/// Counts what is complete, if this process has the lease or gets it, and returns how far events
+/// are counted; `None` if they are counted by another process, or not yet.
 async fn count(
     config: &Config,
     catalog: &Catalog,
     holder: Uuid,
     pace: &mut Pace,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<StatsProgress>> {
     let Some(watermark) = Nodes::new(catalog).exports_watermark().await? else {
-        return Ok(());
+        return Ok(None);
     };
     if !is_leader(catalog, holder).await? {
-        return Ok(());
+        return Ok(None);
     }
     let sealed = watermark.0.div_euclid(MICROS_PER_SECOND);
     let clickhouse = connect::clickhouse(config)?;
     let progress = clickhouse.stats_progress().await;
-    let Some(progress) = progress.context("cannot read how far events are counted")? else {
+    let Some(mut progress) = progress.context("cannot read how far events are counted")? else {
         // Earlier events are not counted: merges have folded what was sent twice.
         let begun = StatsProgress {
             since: sealed,
             accepted: sealed,
             rejected: sealed,
         };
-        return Ok(clickhouse.begin_stats(&begun).await?);
+        clickhouse.begin_stats(&begun).await?;
+        return Ok(None);
     };
     for kind in StatsKind::ALL {
         let lag = match kind {
@@ -110,7 +118,7 @@ async fn count(
         let mut counted = progress.of(kind);
         while let Some(chunk) = pace.next(counted, sealed - lag, now_seconds()) {
             if !is_leader(catalog, holder).await? {
-                return Ok(());
+                return Ok(None);
             }
             match count_chunk(&clickhouse, kind, &chunk, *pace).await {
                 Ok(()) => pace.succeeded(),
@@ -123,8 +131,12 @@ async fn count(
             }
             counted = chunk.seconds.end;
         }
+        match kind {
+            StatsKind::Accepted => progress.accepted = counted,
+            StatsKind::Rejected => progress.rejected = counted,
+        }
     }
-    Ok(())
+    Ok(Some(progress))
 }
 
 /// Counts a chunk, sums the hour and the day that it completes, and records that it is counted.

@@ -3,6 +3,7 @@
 
 use crate::tidy::{files, root};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Command;
 
 fn read(name: &str) -> String {
@@ -20,23 +21,31 @@ fn alerts() -> BTreeSet<String> {
     names
 }
 
-/// Names of our metrics in a text.
+/// Names of our metrics, and of those that all processes have, in a text.
 fn metrics(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     text.split(|letter| !is_part(letter))
-        .filter(|word| word.starts_with("millrace_"))
-        .map(|word| word.strip_suffix("_bucket").unwrap_or(word).to_owned())
+        .filter(|word| word.starts_with("millrace_") || word.starts_with("process_"))
+        .map(|word| {
+            let ends = ["_bucket", "_sum", "_count"].iter();
+            let mut names = ends.filter_map(|end| word.strip_suffix(end));
+            names.next().unwrap_or(word).to_owned()
+        })
         .collect()
+}
+
+/// Prometheus' checker: the one of the tests, or the system's.
+pub fn promtool() -> PathBuf {
+    let ours = root().join(".test-env/prometheus/promtool");
+    match ours.exists() {
+        true => ours,
+        false => "promtool".into(),
+    }
 }
 
 #[test]
 fn prometheus_accepts_the_rules_and_each_alert_fires_in_its_case() {
-    let ours = root().join(".test-env/prometheus/promtool");
-    let promtool = if ours.exists() {
-        ours
-    } else {
-        "promtool".into()
-    };
+    let promtool = promtool();
     for args in [
         ["check", "rules", "alerts.yml"],
         ["test", "rules", "alerts.test.yml"],
@@ -77,6 +86,23 @@ fn every_alert_has_test_cases_and_a_runbook_section() {
 }
 
 #[test]
+fn every_alert_links_to_its_own_runbook_section() {
+    let rules = read("prometheus/alerts.yml");
+    let of_alerts = rules.split("      - alert: ").skip(1);
+    for text in of_alerts {
+        let name = text.lines().next().unwrap();
+        let link = format!(
+            "runbook_url: \"file:///usr/local/share/doc/millrace/RUNBOOK.md#{}\"",
+            name.to_lowercase()
+        );
+        assert_eq!(text.matches(&link).count(), 1, "{name}: {link}");
+    }
+    // The unit names the same place.
+    let unit = read("systemd/millrace.service");
+    assert!(unit.contains("\nDocumentation=file:///usr/local/share/doc/millrace/RUNBOOK.md\n"));
+}
+
+#[test]
 fn every_metric_in_alerts_and_documents_exists() {
     let sources: Vec<_> = files(".rs")
         .into_iter()
@@ -85,6 +111,8 @@ fn every_metric_in_alerts_and_documents_exists() {
     let spoken_of = [
         "prometheus/alerts.yml",
         "prometheus/alerts.test.yml",
+        "grafana/dashboards.toml",
+        "guide/monitoring.md",
         "RUNBOOK.md",
         "../PROMISES.md",
     ];

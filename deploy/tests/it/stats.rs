@@ -103,4 +103,9 @@ fn each_acknowledged_event_is_counted_once_by_day_sdk_and_project() {
     );
     let projects = numbers("/api/organizations/@current/stats/?step=day&by=project");
     assert_eq!(sum(&projects, "1"), 33);
+    let rate = "millrace_project_events_per_second{project_id=\"1\",outcome=\"accepted\"}";
+    let rate = eventually_within(COUNTED_MAX, "the rate of the project", || {
+        server.metric(rate)
+    });
+    assert!(rate > 0.0, "{rate}");
 }

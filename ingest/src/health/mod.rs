@@ -14,12 +14,12 @@ pub use responses::{live, ready};
 
 use crate::connection::raw_response::{https_required, respond_and_close};
 use crate::metrics_page::MetricsPage;
+use crate::metrics_source::MetricsSource;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use metrics_exporter_prometheus::PrometheusHandle;
 use millrace_tls::{ClientCertificates, HandshakeError, HandshakeLimits, Handshaker, ServerTls};
 use responses::{ProbeSources, respond};
 use std::collections::VecDeque;
@@ -61,16 +61,17 @@ pub struct HealthServer {
 
 impl HealthServer {
     /// Listens on `addr` (port 0 takes a free one) with a thread of its own, with TLS if there is a
-    /// certificate. Probes need none of their own.
+    /// certificate. Probes need none of their own. `metrics` has what `/metrics` shows.
     ///
     /// # Errors
     /// When the address cannot be listened on, or the thread or its runtime cannot be made.
     pub fn start(
         addr: SocketAddr,
         readiness: Readiness,
-        prometheus: PrometheusHandle,
+        metrics: impl Into<MetricsSource>,
         tls: Option<ServerTls>,
     ) -> std::io::Result<Self> {
+        let metrics = metrics.into();
         let listener = TcpListener::bind(addr)?;
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
@@ -84,7 +85,7 @@ impl HealthServer {
                     Ok(runtime) => {
                         let sources = Rc::new(ProbeSources {
                             readiness,
-                            prometheus,
+                            metrics,
                             metrics_page: MetricsPage::default(),
                         });
                         runtime.block_on(serve(listener, sources, tls, stopped));
@@ -151,7 +152,7 @@ async fn serve(
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },
-            _ = upkeep.tick() => sources.prometheus.run_upkeep(),
+            _ = upkeep.tick() => sources.metrics.run_upkeep(),
             _ = &mut stopped => return,
         }
     }
@@ -197,7 +198,7 @@ mod tests {
         let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
         Rc::new(ProbeSources {
             readiness: Readiness::new(),
-            prometheus: recorder.handle(),
+            metrics: recorder.handle().into(),
             metrics_page: MetricsPage::default(),
         })
     }

@@ -4,12 +4,12 @@ use super::{FailedCheck, PartState, Readiness};
 use crate::former_metrics::with_former_names;
 use crate::metrics;
 use crate::metrics_page::MetricsPage;
+use crate::metrics_source::MetricsSource;
 use crate::response::HttpResponse;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use metrics_exporter_prometheus::PrometheusHandle;
 use millrace_rows::shown_json;
 use serde::Serialize;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 /// Sources of the responses to probes.
 pub(super) struct ProbeSources {
     pub(super) readiness: Readiness,
-    pub(super) prometheus: PrometheusHandle,
+    pub(super) metrics: MetricsSource,
     pub(super) metrics_page: MetricsPage,
 }
 
@@ -83,11 +83,11 @@ fn shown(status: StatusCode, body: &impl Serialize) -> HttpResponse {
 }
 
 impl ProbeSources {
-    fn metrics(&self) -> Bytes {
+    fn page(&self) -> Bytes {
         let render = || {
             let ready = self.readiness.failed_checks().is_empty();
             metrics::ready().set(f64::from(u8::from(ready)));
-            with_former_names(self.prometheus.render())
+            with_former_names(self.metrics.render())
         };
         self.metrics_page.get(render)
     }
@@ -110,7 +110,7 @@ pub(super) fn respond(
         "/_health/ready" if is_verbose(request) => ready_verbosely(readiness),
         "/_health/ready" => ready(readiness),
         "/metrics" => {
-            let mut response = Response::new(Full::new(sources.metrics()));
+            let mut response = Response::new(Full::new(sources.page()));
             let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
             response.headers_mut().insert(header::CONTENT_TYPE, text);
             return response;

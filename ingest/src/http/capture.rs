@@ -17,13 +17,14 @@ use crate::request::head::bearer;
 use crate::request::query::Query;
 use crate::request::route::Route;
 use crate::response::HttpResponse;
+use crate::trace::LoggedRows;
 use crate::watermark::EpochGuard;
 use http::HeaderValue;
 use hyper::body::Incoming;
 use millrace_live::Observation;
 use millrace_parse::{ApiError, ParseContext, Parsed, Protocol};
 use millrace_pipeline::panic_point::{PanicPoint, pass};
-use millrace_pipeline::{ImportReservation, Pending, Refusal, Slot};
+use millrace_pipeline::{ImportReservation, Pending, Position, Refusal, Slot};
 use millrace_rows::{Batch, Lane};
 use std::rc::Rc;
 
@@ -197,7 +198,7 @@ async fn store(
             return Err(refusal);
         }
     };
-    let started = request.now();
+    let (started, lane) = (request.now(), parsed.batch.lane);
     let admitted = AdmittedBatch {
         batch: parsed.batch,
         reservation,
@@ -214,7 +215,14 @@ async fn store(
     };
     let committed = core.detached.run_to_completion(committed).await;
     request.took(Stage::Commit, started);
-    committed.map_err(refused)?;
+    if let Some(position) = committed.map_err(refused)? {
+        request.trace_logged(LoggedRows {
+            project_id: parsed.project_id,
+            events: parsed.accepted,
+            lane,
+            position,
+        });
+    }
     core.metrics.accepted(parsed.accepted);
     if !plain {
         count_report(core, &parsed.report);
@@ -234,13 +242,14 @@ struct AdmittedBatch {
     observation: Option<Box<Observation>>,
 }
 
-/// Commits a batch; runs to its end even when the client goes away meanwhile.
+/// Commits a batch and returns the position below which its rows are, if that is known already;
+/// runs to its end even when the client goes away meanwhile.
 async fn commit(
     core: Rc<Core>,
     slot: Slot,
     admitted: AdmittedBatch,
     unnoted: Option<FirstEventNote>,
-) -> Result<(), Refusal> {
+) -> Result<Option<Position>, Refusal> {
     pass(PanicPoint::RequestSubmitted);
     let AdmittedBatch {
         batch,
@@ -252,12 +261,13 @@ async fn commit(
     let lane = batch.lane;
     let reuse = |spent| core.parser.borrow_mut().recycle(spent);
     let committed = slot.commit(batch, reservation, reuse).await?;
+    let position = committed.position;
     months.keep();
     // Now, as it is stored from here on, whatever response its client gets.
     match committed.pending {
         None => {
             core.process.request_dedup.insert(fingerprint);
-            match (observation, committed.position) {
+            match (observation, position) {
                 (Some(observation), Some(position)) => observation.logged(lane, position),
                 (Some(observation), None) => observation.missed(),
                 (None, _) => {}
@@ -272,10 +282,10 @@ async fn commit(
         core.process.deps.keys.note_first_event(&key, project_id);
     }
     reuse(committed.spent);
-    match committed.shipping {
-        Some(shipping) => shipping.finished().await,
-        None => Ok(()),
+    if let Some(shipping) = committed.shipping {
+        shipping.finished().await?;
     }
+    Ok(position)
 }
 
 /// Remembers and shows a request that was acknowledged before it was stored, once it is stored:

@@ -6,6 +6,7 @@ use crate::metrics::Stage;
 use crate::offload::{OffloadFailed, OffloadSlot, OffloadWork};
 use crate::request::head::RequestHead;
 use crate::request::route::Route;
+use crate::trace::{LoggedRows, OpenTrace};
 use crate::watermark::EpochGuard;
 use http::HeaderValue;
 use http::request::Parts;
@@ -28,6 +29,8 @@ pub struct RequestContext<'a> {
     pub received_at: Micros,
     pub request_id: Uuid,
     pub timed: bool,
+    /// Trace of a request that was sampled.
+    pub trace: Option<Box<OpenTrace>>,
     /// True if anybody watches the live stream of any project.
     pub is_watched: bool,
     /// Guard that holds the watermark back, as long as there may be rows of this request.
@@ -37,15 +40,27 @@ pub struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Start of a stage, when this request's stages are timed.
+    /// Start of a stage, when this request's stages are timed or traced.
     pub fn now(&self) -> Option<Instant> {
-        self.timed.then(Instant::now)
+        (self.timed || self.trace.is_some()).then(Instant::now)
     }
 
     /// Records the end of a stage.
     pub fn took(&self, stage: Stage, started: Option<Instant>) {
-        if let Some(started) = started {
-            self.core.metrics.took(stage, started.elapsed());
+        let Some(started) = started else { return };
+        let took = started.elapsed();
+        if self.timed {
+            self.core.metrics.took(stage, took);
+        }
+        if let Some(trace) = &self.trace {
+            trace.add(stage, started, took);
+        }
+    }
+
+    /// Notes in the trace where the rows are.
+    pub fn trace_logged(&self, rows: LoggedRows) {
+        if let Some(trace) = &self.trace {
+            trace.logged(rows);
         }
     }
 

@@ -53,6 +53,8 @@ pub async fn handle(
     let epoch_guard = core.enter_epoch();
     let received_at = epoch_guard.received_at;
     let (parts, mut body) = request.into_parts();
+    let request_id = core.request_id(received_at);
+    let tracer = &core.process.config.tracer;
     let request = RequestContext {
         core: &core,
         conn: &conn,
@@ -60,8 +62,9 @@ pub async fn handle(
         head: RequestHead::read(&parts),
         route: Route::of(parts.uri.path()),
         received_at,
-        request_id: core.request_id(received_at),
+        request_id,
         timed: core.metrics.times(received_at.0 / 1_000_000),
+        trace: tracer.begin(request_id, received_at, || core.random_number()),
         is_watched: core.process.deps.live.is_watched(),
         epoch_guard: Cell::new(Some(epoch_guard)),
         body_ended: Cell::new(body.is_end_stream()),
@@ -88,6 +91,11 @@ pub async fn handle(
     finish_body(&request, &mut body, &mut response).await;
     response.close |= core.process.deps.readiness.is_shutting_down();
     core.metrics.answered(request.route, response.status);
+    if let Some(trace) = &request.trace
+        && request.route.kind().takes_events()
+    {
+        tracer.end(trace, request.route.name(), response.status.as_u16());
+    }
     conn.end();
     Ok(response.into_response(request.head.origin, request.request_id))
 }

@@ -111,8 +111,8 @@ pub use replication::{Replication, ReplicationError};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{RowOwner, Settings, quoted_name, quoted_text};
 pub use stats::{
-    DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, StatsDetail, StatsGrouping, StatsKind,
-    StatsProgress, StatsQuery, StatsRow,
+    DAY_SECONDS, HOUR_SECONDS, LargestProject, MINUTE_SECONDS, StatsDetail, StatsGrouping,
+    StatsKind, StatsProgress, StatsQuery, StatsRow,
 };
 pub use tls::{Tls, TlsError};
 pub use usable::{Purpose, Unusable};

@@ -7,17 +7,18 @@ mod ingest;
 mod logging;
 mod persons;
 mod tls;
+mod traces;
 mod values;
 
 pub use clickhouse::ClickHouseSettings;
 pub use ingest::{AckSetting, IngestSettings};
-pub use logging::LogFormat;
+pub use logging::{LogFormat, LogSettings};
 pub use tls::TlsSettings;
+pub use traces::TraceSettings;
 
 use admin::AdminSettings;
 use clap::Args;
 use exports::ExportSettings;
-use logging::LogSettings;
 use persons::PersonLimits;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -130,4 +131,7 @@ pub struct Settings {
     /// Log lines
     #[command(flatten)]
     pub logging: LogSettings,
+    /// Traces
+    #[command(flatten)]
+    pub traces: TraceSettings,
 }

@@ -31,6 +31,24 @@ pub(super) fn size(text: &str) -> Result<ByteSize, String> {
         .map_err(|_| "give a size such as 2GiB or 500MiB".to_owned())
 }
 
+/// Parses the size of a log file, below which it would be rotated all the time.
+pub(super) fn log_file_size(text: &str) -> Result<ByteSize, String> {
+    let least = ByteSize::kib(64);
+    match size(text)? {
+        size if size < least => Err("give at least 64KiB, such as 100MiB".to_owned()),
+        size => Ok(size),
+    }
+}
+
+/// Parses a share from 0 to 1.
+pub(super) fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text
+        .parse()
+        .ok()
+        .filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| "give a number from 0 to 1, such as 0.01 for one in a hundred".to_owned())
+}
+
 /// Checks a filter of log lines: levels, and parts of the program with levels of their own.
 pub(super) fn log_filter(text: &str) -> Result<String, String> {
     let directives = text.split(',').map(str::trim);
@@ -127,6 +145,21 @@ mod tests {
                 }
                 (read, _) => panic!("{text:?}: {read:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_ratio_is_from_0_to_1() {
+        for (text, expected) in [
+            ("0", Some(0.0)),
+            ("0.001", Some(0.001)),
+            ("1", Some(1.0)),
+            ("1.1", None),
+            ("-0.1", None),
+            ("NaN", None),
+            ("1%", None),
+        ] {
+            assert_eq!(ratio(text).ok(), expected, "{text}");
         }
     }
 

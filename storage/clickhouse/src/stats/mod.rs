@@ -8,11 +8,14 @@
 //! |---|---|
 //! | `count` | counts the rows of a time, and sums minutes to hours and days |
 //! | `read` | reads sums, by what they are grouped |
+//! | `largest` | the projects with most events of late |
 
 mod count;
+mod largest;
 mod read;
 
 pub use count::StatsDetail;
+pub use largest::LargestProject;
 pub use read::{StatsGrouping, StatsQuery, StatsRow};
 
 use crate::dialect::Dialect;

@@ -159,6 +159,43 @@ async fn groups_are_exact_up_to_their_number_and_the_rest_has_no_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_largest_projects_come_first_and_all_others_are_one_row() {
+    let database = filled("stats_largest").await;
+    for kind in StatsKind::ALL {
+        count(&database, kind, StatsDetail::Names).await;
+    }
+    let clickhouse = &database.clickhouse;
+    let counted = |accepted: i64| StatsProgress {
+        since: DAY,
+        accepted,
+        rejected: DAY + 600,
+    };
+    let largest = async |accepted: i64, projects_max: u32| {
+        let progress = counted(accepted);
+        let largest = clickhouse.largest_projects(&progress, 300, projects_max);
+        let rows = largest.await.unwrap().into_iter();
+        rows.map(|row| (row.project_id, row.accepted, row.rejected, row.bytes))
+            .collect::<Vec<_>>()
+    };
+    let seventh = (7, 300, 5, 300 * BYTES);
+    assert_eq!(
+        largest(DAY + 300, 100).await,
+        [seventh, (8, 1, 0, BYTES)],
+        "the last five minutes of each kind"
+    );
+    assert_eq!(
+        largest(DAY + 300, 1).await,
+        [seventh, (0, 1, 0, BYTES)],
+        "project 8 is not among the largest"
+    );
+    assert_eq!(
+        largest(DAY + 600, 0).await,
+        [(0, 300, 5, 300 * BYTES)],
+        "project 8 has sent nothing of late"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn counting_begins_and_goes_on_where_it_was() {
     let database = Database::make("stats_progress").await;
     let clickhouse = &database.clickhouse;
