@@ -4,6 +4,7 @@
 //! through authorization, limits and versions.
 
 use crate::app::{App, TableError};
+use crate::docs_assets;
 use crate::front_page;
 use crate::middleware::{self, RequestHead};
 use crate::request::origin::Peer;
@@ -37,6 +38,7 @@ pub fn routes(
         .recover(no_rejection)
         .unify();
     let pages = signup_page::route().or(front_page::route()).unify();
+    let pages = pages.or(docs_assets::route()).unify();
     Ok(pages.or(filter).unify())
 }
 

@@ -26,6 +26,7 @@
 //! | [`rejected_events`], [`project_stats`] | rejected events of projects; numbers of events |
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
 //! | `stopping` | the server's stop, and clients that stall in a request meanwhile |
+//! | `front_page`, `docs_assets` | `/`, and the files of the document's page; no operations either |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
 //! | `schema`, `control_characters` | schemas of bodies, and what texts in them may hold |
 //! | `level_number` | levels by their numbers |
@@ -47,6 +48,7 @@ mod connections;
 mod context;
 mod control_characters;
 pub mod dns;
+mod docs_assets;
 pub mod domain_name;
 mod error;
 mod export_notices;

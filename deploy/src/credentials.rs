@@ -154,7 +154,13 @@ impl fmt::Display for Banner<'_> {
         } else {
             format!("in {}", self.path.display())
         };
+        // First the page that leads to everything else.
         let lines = [
+            (
+                "Admin API",
+                format!("{}/api/docs/", c.admin_url),
+                !c.admin_url.is_empty(),
+            ),
             (
                 "Post events to",
                 format!("{}/batch/", c.ingest_url),
@@ -164,11 +170,6 @@ impl fmt::Display for Banner<'_> {
                 "Project key",
                 c.project_api_key.clone(),
                 !c.project_api_key.is_empty(),
-            ),
-            (
-                "Admin API",
-                format!("{}/api/docs/", c.admin_url),
-                !c.admin_url.is_empty(),
             ),
             ("Personal key", personal, !c.admin_url.is_empty()),
             (
@@ -292,6 +293,10 @@ mod tests {
             assert_eq!(line_of(&banner, "ClickHouse"), expected);
             let docs = "http://127.0.0.1:8010/api/docs/";
             assert_eq!(line_of(&banner, "Admin API"), docs);
+            let text = banner.to_string();
+            let mut lines = text.lines().map(str::trim);
+            let first = lines.find(|line| line.contains("http://"));
+            assert!(first.is_some_and(|line| line.starts_with("Admin API")));
         }
     }
 }

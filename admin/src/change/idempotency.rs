@@ -155,6 +155,7 @@ fn replay_or_conflict(known: IdempotencyClaim) -> Result<Success, ApiError> {
             body: kept.body.into(),
             stream: None,
             tag: None,
+            coding: None,
             is_replay: true,
             is_uncopied: false,
         }),

@@ -2,28 +2,31 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `names` | ids and groups of operations |
+//! | `names` | ids of operations |
+//! | `tags` | groups of operations, with their titles |
 //! | `operation` | one operation: parameters, body, links |
 //! | `responses` | responses of an operation |
 //! | `components` | components that operations share |
 //! | `definitions` | types inside of bodies |
 //! | `schemas` | schemas of all types |
-//! | `docs`, `fields`, `variants` | the document as a page |
+//! | `examples` | requests and answers that the tests recorded |
+//! | `page` | the document as a page |
 
 mod components;
 mod definitions;
-pub(crate) mod docs;
-mod fields;
+mod examples;
 mod names;
 mod operation;
+pub(crate) mod page;
 mod responses;
 mod schemas;
-mod variants;
+mod tags;
 
 pub(crate) use names::operation_id;
 
 use crate::error::{ErrorBody, ProblemBody};
 use crate::router::PathItem;
+use examples::Examples;
 use schemas::Schemas;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -31,24 +34,22 @@ use std::sync::Arc;
 
 /// Builds the document of all paths.
 pub(crate) fn document(paths: &[Arc<PathItem>]) -> Value {
-    let mut schemas = Schemas::new();
+    let (mut schemas, examples) = (Schemas::new(), Examples::read());
     schemas.response::<ErrorBody>();
     schemas.response::<ProblemBody>();
     let mut written = Map::new();
-    let mut tags = BTreeSet::new();
+    let mut used = BTreeSet::new();
     for item in paths {
         let mut methods = Map::new();
         for operation in &item.operations {
             let method = operation.method.as_str().to_ascii_lowercase();
-            tags.insert(names::tag(operation));
-            methods.insert(method, operation::written(operation, paths, &mut schemas));
+            used.insert(tags::of(operation));
+            let mut operation = operation::written(operation, paths, &mut schemas);
+            examples.add_to(&mut operation);
+            methods.insert(method, operation);
         }
         written.insert(item.template.to_owned(), methods.into());
     }
-    let tags: Vec<Value> = tags
-        .into_iter()
-        .map(|name| json!({ "name": name }))
-        .collect();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -58,7 +59,7 @@ pub(crate) fn document(paths: &[Arc<PathItem>]) -> Value {
             "description": INTRODUCTION,
         },
         "servers": [{ "url": "/" }],
-        "tags": tags,
+        "tags": tags::written(&used),
         "paths": written,
         "components": {
             "securitySchemes": components::security_schemes(),
@@ -70,12 +71,8 @@ pub(crate) fn document(paths: &[Arc<PathItem>]) -> Value {
     })
 }
 
-const INTRODUCTION: &str = "Manages organizations: their projects, people, exports and plugins.\n\n\
-    Every path works with and without the slash at its end. `@current` stands for the caller's \
-    oldest organization, or for the project with the lowest id in it; `@me` for the caller's \
-    membership. Unknown, foreign and malformed ids are all 404.\n\n\
-    `PUT` does what `PATCH` does, and requires the fields that creating requires. Fields that are \
-    unknown or read-only are ignored. Times come with any offset and go out in UTC.";
+/// What all operations share, in Markdown.
+const INTRODUCTION: &str = include_str!("introduction.md");
 
 #[cfg(test)]
 mod tests {
@@ -138,6 +135,64 @@ mod tests {
         for reference in wanted {
             let pointer = reference.strip_prefix('#').unwrap();
             assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn every_group_of_operations_has_a_title() {
+        for operation in operations(&table()) {
+            let tag = super::tags::of(operation);
+            let has_title = super::tags::ALL.iter().any(|known| known.name == tag);
+            assert!(has_title, "{tag} of {} has no title", operation.path);
+        }
+    }
+
+    #[test]
+    fn every_field_of_every_type_has_a_description() {
+        let document = super::document(table().items());
+        let mut fields = Vec::new();
+        let types = document["components"]["schemas"].as_object().unwrap();
+        for (name, schema) in types {
+            described(&document, name, schema, &mut fields);
+        }
+        assert!(fields.len() > 500, "{}", fields.len());
+        let missing = fields.iter().filter(|(_, is_described)| !is_described);
+        let missing: Vec<&str> = missing.map(|(name, _)| name.as_str()).collect();
+        assert!(missing.is_empty(), "without a description: {missing:#?}");
+    }
+
+    /// Collects the fields of a schema, each with whether it or its type has a description.
+    fn described(
+        document: &serde_json::Value,
+        name: &str,
+        schema: &serde_json::Value,
+        found: &mut Vec<(String, bool)>,
+    ) {
+        let has_text = |value: &serde_json::Value| {
+            let text = value["description"].as_str();
+            text.is_some_and(|text| !text.trim().is_empty())
+        };
+        match schema {
+            serde_json::Value::Object(keywords) => {
+                let properties = keywords.get("properties").and_then(|it| it.as_object());
+                for (field, property) in properties.into_iter().flatten() {
+                    let kind = super::page::lookup::resolved(document, property);
+                    let is_described = has_text(property) || has_text(kind);
+                    found.push((format!("{name}.{field}"), is_described));
+                    described(document, name, property, found);
+                }
+                // Conditions name fields that are described elsewhere.
+                let inner = keywords.iter().filter(|(keyword, _)| {
+                    !["properties", "if", "then", "not"].contains(&keyword.as_str())
+                });
+                inner.for_each(|(_, inner)| described(document, name, inner, found));
+            }
+            serde_json::Value::Array(items) => {
+                items
+                    .iter()
+                    .for_each(|item| described(document, name, item, found));
+            }
+            _ => {}
         }
     }
 

@@ -1,4 +1,4 @@
-//! Ids and groups of operations in the document, and so in generated clients.
+//! Ids of operations in the document, and so in generated clients.
 
 use crate::operation::Operation;
 use http::Method;
@@ -20,18 +20,8 @@ pub(crate) fn operation_id(operation: &Operation) -> String {
     format!("{place}_{verb}")
 }
 
-/// Resource that an operation belongs to.
-pub(super) fn tag(operation: &Operation) -> &'static str {
-    let mut parts = parts(operation.path);
-    let first = parts.next().unwrap_or_default();
-    let second = parts.next();
-    // An action on a top-level resource, such as a key, is no resource of its own.
-    let is_action_on_first = operation.is_action && parts.next().is_none();
-    second.filter(|_| !is_action_on_first).unwrap_or(first)
-}
-
 /// Static parts of a path below `/api/`.
-fn parts(path: &'static str) -> impl Iterator<Item = &'static str> {
+pub(super) fn parts(path: &'static str) -> impl Iterator<Item = &'static str> {
     let parts = path
         .split('/')
         .filter(|part| !part.is_empty() && !part.starts_with('{'));

@@ -1,7 +1,7 @@
 //! Description of one operation in the document.
 
 use super::schemas::Schemas;
-use super::{names, responses};
+use super::{names, responses, tags};
 use crate::operation::{Access, Operation};
 use crate::request::auth::scope_name;
 use crate::router::{PathItem, parameter_names};
@@ -18,7 +18,7 @@ pub(super) fn written(
     let mut written = Map::new();
     let mut put = |name: &str, value: Value| drop(written.insert(name.to_owned(), value));
     put("operationId", json!(names::operation_id(operation)));
-    put("tags", json!([names::tag(operation)]));
+    put("tags", json!([tags::of(operation)]));
     put("summary", json!(operation.summary));
     put("description", json!(description(operation)));
     put("security", security(operation));

@@ -61,6 +61,8 @@
 //!   [`large_response`](Operation::large_response) is for responses as large as a page. An
 //!   operation that creates something names its [`Limit`] ([`limited_by`](Operation::limited_by));
 //!   a test requires one.
+//! - **The page**: a new group of operations has a title in `openapi/tags.rs`; the example comes
+//!   from the tests, by `UPDATE=1 cargo test -p millrace-admin --test it paths`.
 //! - **Errors** are [`ApiError`]s; `?` converts those of the catalog (module `error`).
 //!
 //! [`ApiError`]: crate::error::ApiError

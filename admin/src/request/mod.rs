@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `origin` | the client's address, and the API's address as the client reaches it |
 //! | `request_id` | its id in log lines |
+//! | `accept` | media types that the client names |
 //! | `auth` | authentication, and checks of what the key allows |
 //! | `throttle`, `window` | rate limits; sliding windows that count requests |
 //! | `scope` | the organization and the project of its path |
 //! | `path_id`, `uuid_text` | normalization of ids in its path; their one accepted spelling |
 //! | `body`, `violation` | from bytes to a checked body; the first error in it |
 
+pub(crate) mod accept;
 pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod origin;

@@ -6,10 +6,12 @@
 //! | `paced_body` | a body that is sent in pieces, and cut off if it is read too slowly |
 //! | `budget` | memory that all bodies and responses may take |
 //! | `read_slots` | concurrency limit of large reads |
+//! | `coded` | a body that never changes, plain and compressed |
 //! | `keyed` | semaphores of users and organizations |
 //! | `stream` | a body that is streamed as it comes |
 
 pub(crate) mod budget;
+pub(crate) mod coded;
 pub(crate) mod keyed;
 pub(crate) mod paced_body;
 pub(crate) mod read_slots;
@@ -38,6 +40,15 @@ pub(crate) struct ApiResponse {
     pub(crate) stream: Option<BodyStream>,
     /// `ETag`, if it is known without the body.
     pub(crate) tag: Option<String>,
+    /// Coding of the body; `None` if there is no other.
+    pub(crate) coding: Option<Coding>,
+}
+
+/// Content coding of a body that there is in several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    Plain,
+    Gzip,
 }
 
 impl ApiResponse {
@@ -57,6 +68,7 @@ impl ApiResponse {
             body: body.into(),
             stream: None,
             tag: None,
+            coding: None,
         })
     }
 
@@ -68,6 +80,7 @@ impl ApiResponse {
             body: Bytes::new(),
             stream: None,
             tag: None,
+            coding: None,
         }
     }
 
@@ -139,20 +152,6 @@ impl<T: Serialize + JsonSchema> IntoApiResponse for WithStatus<T> {
 /// HTML page as the return value of a handler.
 pub(crate) struct Html(pub(crate) ApiResponse);
 
-impl Html {
-    /// Creates the response of a page's text.
-    pub(crate) fn of(page: String) -> ApiResponse {
-        let body = Bytes::from(page);
-        ApiResponse {
-            status: None,
-            content_type: "text/html; charset=utf-8",
-            tag: Some(etag::of(&body)),
-            stream: None,
-            body,
-        }
-    }
-}
-
 impl IntoApiResponse for Html {
     fn schema() -> ResponseSchema {
         ResponseSchema::Html
@@ -175,6 +174,7 @@ impl Csv {
             content_type: "text/csv; charset=utf-8; header=present",
             tag: Some(etag::of(&body)),
             stream: None,
+            coding: None,
             body,
         })
     }

@@ -2,12 +2,14 @@
 
 use crate::error::ApiError;
 use crate::operation::Operation;
+use crate::request::accept;
 use crate::request::throttle::RateLimitStatus;
-use crate::response::ApiResponse;
 use crate::response::stream::{BodyStream, STREAM_BYTES};
+use crate::response::{ApiResponse, Coding};
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use warp::http::Response as HttpResponse;
@@ -17,9 +19,9 @@ const RATE_LIMIT_LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const RATE_LIMIT_REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// Content security policy of pages: inline styles and nothing else.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; \
-                           frame-ancestors 'none'; base-uri 'none'";
+/// Content security policy of pages: a style and a script of ours, none of them inline.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+                           form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
 /// A successful response with all of its metadata.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub(crate) struct Success {
     pub(crate) stream: Option<BodyStream>,
     /// `ETag` of the resource.
     pub(crate) tag: Option<String>,
+    /// Coding of the body; `None` if there is no other.
+    pub(crate) coding: Option<Coding>,
     /// True if this replays the response of an earlier request.
     pub(crate) is_replay: bool,
     /// True if the response must not be cached: it has a secret, or fields that its tag leaves out.
@@ -45,6 +49,7 @@ impl Success {
             body: response.body,
             stream: response.stream,
             tag: response.tag,
+            coding: response.coding,
             is_replay: false,
             is_uncopied: operation.is_stream
                 || !(operation.shown_once.is_empty() && operation.live_fields.is_empty()),
@@ -102,6 +107,12 @@ fn succeeded(success: Success) -> Response {
             HeaderValue::from_static(PAGE_POLICY),
         );
     }
+    if success.coding.is_some() {
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    if success.coding == Some(Coding::Gzip) && has_body {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
     let caching = if success.is_uncopied {
         "no-store"
     } else {
@@ -121,14 +132,5 @@ fn succeeded(success: Success) -> Response {
 
 /// Returns true if the client asks for errors as `application/problem+json`.
 pub(crate) fn wants_problem(headers: &HeaderMap) -> bool {
-    let texts = headers.get_all(ACCEPT).into_iter();
-    let mut types = texts
-        .filter_map(|text| text.to_str().ok())
-        .flat_map(|text| text.split(','));
-    types.any(|accepted| {
-        let mut parts = accepted.split(';').map(str::trim);
-        let named = parts.next().unwrap_or_default();
-        let refused = parts.any(|part| part.trim_end_matches(['0', '.']) == "q=");
-        named.eq_ignore_ascii_case("application/problem+json") && !refused
-    })
+    accept::names(headers, "application/problem+json")
 }

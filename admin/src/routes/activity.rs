@@ -42,8 +42,11 @@ pub(crate) fn operations() -> Vec<Operation> {
 /// A change in the activity log.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ActivityLogEntry {
+    /// Id of the entry.
     id: Uuid,
+    /// Id of the organization in which the change was made.
     organization_id: Option<Uuid>,
+    /// Person who made the change.
     user: ActivityUser,
     /// `created`, `updated`, `deleted`, `installed`, `uninstalled`, `enabled`, `disabled` or
     /// `config_updated`.
@@ -52,30 +55,40 @@ pub(crate) struct ActivityLogEntry {
     scope: String,
     /// Id of the changed resource, as paths have it.
     item_id: String,
+    /// Changed resource and its fields.
     detail: ActivityLogDetail,
     /// True if the system made the change, not a person.
     is_system: bool,
+    /// Time of the change.
     created_at: UtcTime,
 }
 
 /// Person who made a change, with the name and address of that time.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ActivityUser {
+    /// First name; may be empty.
     first_name: String,
+    /// Address; null for the system.
     email: Option<String>,
 }
 
 /// Details of a change.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ActivityLogDetail {
+    /// Id of the resource, as in `item_id`.
     id: Option<String>,
     /// Name of the resource at that time.
     name: String,
+    /// Always null: no resource has a short id.
     short_id: Option<String>,
+    /// Always null: no resource has types.
     #[serde(rename = "type")]
     kind: Option<String>,
+    /// Fields that changed.
     changes: Vec<ActivityFieldChange>,
+    /// Always null: resources are not merged.
     merge: Option<Value>,
+    /// Always null: no job makes changes.
     trigger: Option<Value>,
 }
 
@@ -87,8 +100,11 @@ struct ActivityFieldChange {
     kind: String,
     /// `created`, `changed` or `deleted`.
     action: String,
+    /// Name of the field.
     field: String,
+    /// Value before the change; null if there was none.
     before: Option<Value>,
+    /// Value after the change; null if there is none.
     after: Option<Value>,
 }
 

@@ -1,9 +1,11 @@
 //! `/api/schema/` and `/api/docs/`: the OpenAPI document and its page.
 
-use crate::change::etag;
+use crate::context::Context;
+use crate::docs_assets;
 use crate::error::ApiError;
-use crate::openapi::docs;
+use crate::openapi::page;
 use crate::operation::Operation;
+use crate::response::coded::CodedBody;
 use crate::response::{ApiResponse, HandlerResult, Html, IntoApiResponse, ResponseSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
@@ -14,8 +16,8 @@ use std::sync::{Arc, OnceLock};
 /// before the first request.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
-    document: OnceLock<ApiResponse>,
-    page: OnceLock<ApiResponse>,
+    document: OnceLock<CodedBody>,
+    page: OnceLock<CodedBody>,
 }
 
 impl Published {
@@ -25,11 +27,12 @@ impl Published {
     ///
     /// The page cannot be rendered.
     pub(crate) fn publish(&self, document: &Value) -> Result<(), String> {
-        let page = docs::page(document)?;
-        let mut response = ApiResponse::json(document).map_err(|_| "not JSON".to_owned())?;
-        response.tag = Some(etag::of(&response.body));
-        self.page.get_or_init(|| Html::of(page));
-        self.document.get_or_init(|| response);
+        let page = page::page(document, docs_assets::addresses())?;
+        let json = ApiResponse::json(document).map_err(|_| "not JSON".to_owned())?;
+        let html = "text/html; charset=utf-8";
+        self.page.get_or_init(|| CodedBody::new(html, page.into()));
+        self.document
+            .get_or_init(|| CodedBody::new(json.content_type, json.body));
         Ok(())
     }
 }
@@ -60,13 +63,13 @@ impl JsonSchema for Document {
 /// Operations of the document and its page.
 pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
     let (of_document, of_page) = (published.clone(), published.clone());
-    let document = move |_| {
-        let document = of_document.document.get().cloned();
-        async move { document.map(Document).ok_or_else(ApiError::unavailable) }
+    let document = move |context: Context| {
+        let document = coded(&of_document.document, &context);
+        async move { document.map(Document) }
     };
-    let page = move |_| {
-        let page = of_page.page.get().cloned();
-        async move { page.map(Html).ok_or_else(ApiError::unavailable) }
+    let page = move |context: Context| {
+        let page = coded(&of_page.page, &context);
+        async move { page.map(Html) }
     };
     vec![
         Operation::get("/api/schema/", document)
@@ -76,4 +79,14 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
             .about("Read this document as a page")
             .open(),
     ]
+}
+
+/// Body in the coding that the client prefers.
+///
+/// # Errors
+///
+/// 503 before the document is published.
+fn coded(body: &OnceLock<CodedBody>, context: &Context) -> HandlerResult {
+    let body = body.get().ok_or_else(ApiError::unavailable)?;
+    Ok(body.response(&context.request.headers))
 }

@@ -113,6 +113,7 @@ impl From<MigrationState> for StateName {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "HistoricalMigration")]
 struct MigrationBody {
+    /// Id of the request.
     id: Uuid,
     /// Id of the project that gets the events.
     team_id: i64,
@@ -124,9 +125,11 @@ struct MigrationBody {
     total_events: i64,
     /// Most events in a minute.
     events_per_minute: i64,
+    /// State of the import.
     state: StateName,
     /// Number of events imported since the approval.
     events_imported: i64,
+    /// Time of the request.
     created_at: UtcTime,
     /// Time of the approval or rejection.
     decided_at: Option<UtcTime>,

@@ -61,9 +61,12 @@ pub(crate) fn operations() -> Vec<Operation> {
 pub(super) struct MemberBody {
     /// Id of the membership.
     id: Uuid,
+    /// Person who is the member.
     user: UserBody,
     level: LevelNumber,
+    /// Time since which the person is a member.
     joined_at: UtcTime,
+    /// Time of the last change.
     updated_at: UtcTime,
     /// Always false: accounts have keys only.
     is_2fa_enabled: bool,

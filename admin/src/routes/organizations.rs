@@ -64,11 +64,15 @@ pub(crate) fn operations() -> Vec<Operation> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Organization")]
 struct OrganizationBody {
+    /// Id of the organization.
     id: Uuid,
+    /// Name of the organization.
     name: String,
     /// Short name for addresses, derived from the name at creation.
     slug: String,
+    /// Time of the creation.
     created_at: UtcTime,
+    /// Time of the last change.
     updated_at: UtcTime,
     /// Level of the caller: 1 member, 8 administrator, 15 owner.
     membership_level: i16,
@@ -78,10 +82,13 @@ struct OrganizationBody {
     teams: Vec<ProjectItem>,
     /// Features that the organization may use.
     available_product_features: Vec<ProductFeature>,
+    /// True if members get a mail when somebody joins.
     is_member_join_email_enabled: bool,
     /// Metadata as JSON in a string.
     metadata: String,
+    /// Id of the customer in billing.
     customer_id: Option<String>,
+    /// True if front ends must require a second factor; null: not decided.
     enforce_2fa: Option<bool>,
     /// True if members below administrator may change exports and plugins.
     members_can_write_pipelines: bool,
@@ -117,12 +124,19 @@ impl From<MemberOrganization> for OrganizationBody {
 /// A feature that an organization may use.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ProductFeature {
+    /// Key of the feature, as errors name it.
     key: &'static str,
+    /// Name of the feature.
     name: &'static str,
+    /// Description of the feature.
     description: &'static str,
+    /// Always null: no feature is counted.
     unit: Option<String>,
+    /// Always null: no feature is counted.
     limit: Option<u64>,
+    /// Always null.
     note: Option<String>,
+    /// Always true: there are no plans.
     is_plan_default: bool,
 }
 

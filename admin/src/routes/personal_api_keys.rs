@@ -56,19 +56,27 @@ pub(crate) fn operations() -> Vec<Operation> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PersonalAPIKey")]
 struct KeyBody {
+    /// Id of the key; it is no secret.
     id: Uuid,
+    /// Name of the key.
     label: String,
     /// First and last four characters of the value.
     mask_value: String,
+    /// Scopes of the key: `*`, or `<resource>:read` and `<resource>:write`.
     scopes: Vec<String>,
+    /// Ids of the organizations that the key can access; null: all of its owner.
     scoped_organizations: Option<Vec<Uuid>>,
     /// Always empty: keys are limited by organization.
     scoped_teams: Vec<i64>,
+    /// Time after which the key is refused; null: never.
     expires_at: Option<UtcTime>,
+    /// Time of the creation.
     created_at: UtcTime,
     /// Time of the last use, updated at most hourly.
     last_used_at: Option<UtcTime>,
+    /// Time at which the value was last replaced; null if it was not.
     last_rolled_at: Option<UtcTime>,
+    /// Id of the owner.
     user_id: i64,
 }
 

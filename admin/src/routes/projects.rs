@@ -92,21 +92,29 @@ pub(crate) fn operations() -> Vec<Operation> {
 /// A project in a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ProjectItem {
+    /// Id of the project.
     id: i64,
+    /// UUID of the project.
     uuid: Uuid,
+    /// Id of the organization.
     organization: Uuid,
     /// Equals `id`: a project has one team.
     project_id: i64,
     /// Key with which clients send events.
     api_token: Option<String>,
+    /// Name of the project.
     name: String,
+    /// Always false: the server knows no onboarding.
     completed_snippet_onboarding: bool,
+    /// Always null: the server knows no onboarding.
     has_completed_onboarding_for: Option<Value>,
     /// True if the project has ever received an event.
     ingested_event: bool,
+    /// Always false: no project has demonstration events.
     is_demo: bool,
     /// IANA name of the time zone.
     timezone: String,
+    /// Always false: every member may see the project.
     access_control: bool,
 }
 
@@ -135,7 +143,9 @@ impl From<Project> for ProjectItem {
 struct ProjectBody {
     #[serde(flatten)]
     item: ProjectItem,
+    /// Time of the creation.
     created_at: UtcTime,
+    /// Time of the last change.
     updated_at: UtcTime,
     /// True if clients' IP addresses are left out of events.
     anonymize_ips: bool,
@@ -155,6 +165,7 @@ impl From<Project> for ProjectBody {
 /// The state of demonstration events.
 #[derive(Debug, Serialize, JsonSchema)]
 struct DemoData {
+    /// Always false: the server makes no demonstration events.
     is_generating_demo_data: bool,
 }
 

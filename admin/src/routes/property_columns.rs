@@ -82,6 +82,7 @@ struct ColumnBody {
     bytes_max: Option<i32>,
     /// Name of the column in `events`.
     name: String,
+    /// Time of the creation.
     created_at: UtcTime,
 }
 

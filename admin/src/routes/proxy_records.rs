@@ -119,15 +119,19 @@ impl From<ProxyStatus> for StatusName {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ProxyRecord")]
 struct RecordBody {
+    /// Id of the record.
     id: Uuid,
     /// Domain name in Punycode, lower case.
     domain: String,
     /// Target that the domain's CNAME record must have.
     target_cname: String,
+    /// Progress of the domain.
     status: StatusName,
     /// Missing step and how to do it; null if nothing is missing.
     message: Option<String>,
+    /// Time of the creation.
     created_at: UtcTime,
+    /// Time of the last change.
     updated_at: UtcTime,
     /// User who added the domain; null once the user is deleted.
     created_by: Option<UserBody>,

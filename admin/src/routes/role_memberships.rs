@@ -53,11 +53,17 @@ struct NewBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RoleMembership")]
 pub(super) struct RoleMemberBody {
+    /// Id of the membership in the role.
     id: Uuid,
+    /// Id of the role.
     role_id: Uuid,
+    /// Membership in the organization.
     organization_member: MemberBody,
+    /// Person who has the role.
     user: UserBody,
+    /// Time since which the person has the role.
     joined_at: UtcTime,
+    /// Time of the last change.
     updated_at: UtcTime,
 }
 

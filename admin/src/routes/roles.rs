@@ -61,9 +61,12 @@ pub(crate) fn operations() -> Vec<Operation> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Role")]
 struct RoleBody {
+    /// Id of the role.
     id: Uuid,
+    /// Name of the role.
     name: String,
     feature_flags_access_level: FlagsAccess,
+    /// Time of the creation.
     created_at: UtcTime,
     /// User who created the role; null if the operator did, or the user is deleted.
     created_by: Option<UserBody>,

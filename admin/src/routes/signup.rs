@@ -57,12 +57,16 @@ pub(crate) fn operations() -> Vec<Operation> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Signup")]
 struct SignupBody {
+    /// Id of the invite.
     id: Uuid,
     /// Address of the recipient, masked.
     target_email: String,
+    /// Name for the greeting; may be empty.
     first_name: String,
+    /// Name of the organization.
     organization_name: String,
     level: LevelNumber,
+    /// Time at which the link expires.
     expires_at: UtcTime,
 }
 
@@ -85,8 +89,10 @@ impl From<OpenInvite> for SignupBody {
 #[schemars(rename = "NewSignup")]
 #[serde(default)]
 struct AcceptBody {
+    /// First name of a new account.
     #[schemars(length(max = 150))]
     first_name: Patch<String>,
+    /// Last name of a new account.
     #[schemars(length(max = 150))]
     last_name: Patch<String>,
 }
@@ -95,7 +101,9 @@ struct AcceptBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SignedUp")]
 struct SignedUpBody {
+    /// Person who joined.
     user: UserBody,
+    /// Id of the organization.
     organization_id: Uuid,
     level: LevelNumber,
     /// First personal key of a new account, with the scope `*`; null for an existing account.

@@ -10,7 +10,9 @@ use uuid::Uuid;
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "User")]
 pub(crate) struct UserBody {
+    /// Id of the user.
     id: i64,
+    /// UUID of the user, by which paths name them.
     uuid: Uuid,
     /// Distinct id for events about this person.
     distinct_id: String,
@@ -18,6 +20,7 @@ pub(crate) struct UserBody {
     first_name: String,
     /// Last name; may be empty.
     last_name: String,
+    /// Address of the user.
     #[schemars(extend("format" = "email"))]
     email: String,
     /// True once the person accepted an invite that was mailed to this address; false until then.

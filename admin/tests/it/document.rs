@@ -2,12 +2,16 @@
 
 use crate::Fixture;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 on_both!(
     document_and_router_have_the_same_methods,
     responses_match_the_document,
     the_page_loads_nothing_from_elsewhere,
-    the_front_page_leads_to_the_document,
+    the_page_shows_every_operation,
+    every_link_of_the_page_leads_somewhere,
+    style_script_page_and_document_are_compressed,
+    the_front_pages_lead_to_the_document,
 );
 
 const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
@@ -112,10 +116,26 @@ async fn the_page_loads_nothing_from_elsewhere() {
     let outside = |part: &str| part.split("</pre>").last().unwrap_or_default().to_owned();
     let shown: String = page.split("<pre>").map(outside).collect();
     for needle in [
-        "<script", "<link", "@import", "url(", "src=", "http://", "https://",
+        "<style", "style=", "@import", "url(", "http://", "https://", "onclick=",
     ] {
         assert!(!shown.contains(needle), "{needle}");
     }
+    for (element, attribute) in [("<link rel=\"stylesheet\"", "href"), ("<script", "src")] {
+        assert_eq!(shown.matches(element).count(), 1, "{element}");
+        let place = format!("{element} {attribute}=\"/api/docs/docs-");
+        assert!(shown.contains(&place), "{place}");
+    }
+    let answer = fixture.send("GET", "/api/docs/", None).await;
+    assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
+    let policy = answer.header("content-security-policy");
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert_eq!(answer.body, Value::Null);
+}
+
+async fn the_page_shows_every_operation() {
+    let fixture = Fixture::new().await;
+    let page = fixture.page("/api/docs/").await;
     let document = fixture.get("/api/schema/").await.body;
     for (path, operations) in document["paths"].as_object().unwrap() {
         // A line may end behind each slash, and within no name.
@@ -123,26 +143,97 @@ async fn the_page_loads_nothing_from_elsewhere() {
         assert!(page.contains(&breakable), "{path}");
         for operation in operations.as_object().unwrap().values() {
             let summary = operation["summary"].as_str().unwrap();
-            assert!(page.contains(summary), "{summary}");
+            assert!(page.contains(&summary.replace('\'', "&#39;")), "{summary}");
         }
     }
-    let answer = fixture.send("GET", "/api/docs/", None).await;
-    assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
-    assert!(
-        answer
-            .header("content-security-policy")
-            .starts_with("default-src 'none'")
-    );
-    assert_eq!(answer.body, Value::Null);
+    for tag in document["tags"].as_array().unwrap() {
+        let heading = format!(
+            "<h2 id=\"{}\">{}</h2>",
+            tag["name"].as_str().unwrap(),
+            tag["x-displayName"].as_str().unwrap()
+        );
+        assert!(page.contains(&heading), "{heading}");
+    }
+    // Families of plugins are shown once.
+    assert!(!page.contains("id=\"organizations_pipeline_import_apps_list\""));
+    assert!(page.contains("id=\"organizations_plugins_list\""));
 }
 
-async fn the_front_page_leads_to_the_document() {
+async fn every_link_of_the_page_leads_somewhere() {
+    let page = Fixture::new().await.page("/api/docs/").await;
+    let values = |attribute: &str| -> BTreeSet<String> {
+        let mark = format!(" {attribute}=\"");
+        let parts = page.split(&mark).skip(1);
+        let values = parts.filter_map(|part| part.split('"').next());
+        values.map(str::to_owned).collect()
+    };
+    let ids = values("id");
+    let links = values("href");
+    let inner: Vec<&str> = links
+        .iter()
+        .filter_map(|link| link.strip_prefix('#'))
+        .collect();
+    assert!(inner.len() > 30, "{}", inner.len());
+    let lost: Vec<&&str> = inner.iter().filter(|link| !ids.contains(**link)).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+    assert_eq!(
+        page.matches(" id=\"").count(),
+        ids.len(),
+        "an id is there twice"
+    );
+}
+
+async fn style_script_page_and_document_are_compressed() {
     let fixture = Fixture::new().await;
-    for method in ["GET", "HEAD"] {
-        let answer = fixture.send(method, "/", None).await;
-        assert_eq!(answer.status, 302, "{method}");
-        assert_eq!(answer.header("location"), "/api/docs/");
-        assert!(!answer.header("x-request-id").is_empty());
+    let page = fixture.page("/api/docs/").await;
+    let named = |attribute: &str| {
+        let rest = page.split(&format!("{attribute}=\"/api/docs/")).nth(1);
+        let name = rest.and_then(|rest| rest.split('"').next()).unwrap();
+        format!("/api/docs/{name}")
+    };
+    let table = [
+        (named("href"), "text/css; charset=utf-8"),
+        (named("src"), "text/javascript; charset=utf-8"),
+        ("/api/docs/".to_owned(), "text/html; charset=utf-8"),
+        ("/api/schema/".to_owned(), "application/json"),
+    ];
+    for (path, content_type) in table {
+        let mut tags = Vec::new();
+        for (accepted, coding) in [("gzip, br", "gzip"), ("identity", "")] {
+            let headers = [("accept-encoding", accepted)];
+            let answer = fixture.request("GET", &path, &headers, b"").await;
+            assert_eq!(answer.status, 200, "{path}");
+            assert_eq!(answer.header("content-type"), content_type, "{path}");
+            assert_eq!(answer.header("content-encoding"), coding, "{path}");
+            assert_eq!(answer.header("vary"), "Accept-Encoding", "{path}");
+            tags.push(answer.header("etag").to_owned());
+        }
+        assert!(tags[0].is_empty() || tags[0] != tags[1], "{path}");
+    }
+    let unknown = fixture.send("GET", "/api/docs/docs-0.css", None).await;
+    assert_eq!(unknown.error(), (404, "not_found", None));
+}
+
+async fn the_front_pages_lead_to_the_document() {
+    let fixture = Fixture::new().await;
+    for (method, path) in [
+        ("GET", "/"),
+        ("HEAD", "/"),
+        ("GET", "/api/"),
+        ("GET", "/api"),
+    ] {
+        for (accepted, status, location) in [
+            ("text/html,*/*;q=0.8", 302, "/api/docs/"),
+            ("application/json", 200, ""),
+            ("*/*", 200, ""),
+        ] {
+            let headers = [("accept", accepted)];
+            let answer = fixture.request(method, path, &headers, b"").await;
+            let case = format!("{method} {path} {accepted}");
+            assert_eq!(answer.status, status, "{case}");
+            assert_eq!(answer.header("location"), location, "{case}");
+            assert!(!answer.header("x-request-id").is_empty(), "{case}");
+        }
     }
     let links = fixture.send("GET", "/", None).await.body;
     for name in ["docs", "schema"] {

@@ -120,7 +120,8 @@ async fn paths_work_with_the_slash_at_the_end_and_without() {
         ("/api/organizations/@current%2Fprojects/".to_owned(), 404),
         ("/api/organizations/%ff/".to_owned(), 404),
         ("/api/organizations/%00/".to_owned(), 404),
-        ("/api/".to_owned(), 404),
+        ("/api/".to_owned(), 200),
+        ("/api//".to_owned(), 404),
     ];
     for (path, status) in table {
         for method in ["GET", "HEAD"] {

@@ -22,7 +22,7 @@ pub struct PluginFields {
     /// Origin of the code.
     pub plugin_type: Patch<Option<PluginType>>,
     /// Name of the plugin.
-    #[schemars(length(max = NAME_CHARS_MAX), description = "")]
+    #[schemars(length(max = NAME_CHARS_MAX))]
     pub name: Patch<Option<String>>,
     /// Description of the plugin, at most 64 KiB.
     #[schemars(extend("x-text" = LINES))]

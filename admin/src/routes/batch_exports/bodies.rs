@@ -100,17 +100,25 @@ impl JsonSchema for DestinationBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExport")]
 pub(super) struct ExportBody {
+    /// Id of the export.
     pub(super) id: Uuid,
     /// Id of the project whose rows are exported.
     team_id: i64,
+    /// Name of the export.
     name: String,
+    /// Kind of rows that are exported.
     model: ModelName,
+    /// Destination of the rows, without its secrets.
     destination: DestinationBody,
     /// Interval of the runs: `hour`, `day`, `week` or `every N minutes`.
     interval: String,
+    /// True if no runs start.
     paused: bool,
+    /// Time of the creation.
     created_at: UtcTime,
+    /// Time of the last change.
     last_updated_at: UtcTime,
+    /// Time of the last pause; null if there was none.
     last_paused_at: Option<UtcTime>,
     /// Time before which no run starts.
     start_at: Option<UtcTime>,
@@ -158,18 +166,25 @@ impl From<BatchExportView> for ExportBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportRun")]
 pub(super) struct RunBody {
+    /// Id of the run.
     id: Uuid,
+    /// Status of the run.
     status: StatusName,
     /// Number of rows delivered.
     records_completed: Option<i64>,
+    /// Cause of the last failure; null if there was none.
     latest_error: Option<String>,
     /// Start of the window; null: the beginning.
     data_interval_start: Option<UtcTime>,
+    /// End of the window; its rows are earlier.
     data_interval_end: UtcTime,
     /// Position at which the run resumes after a restart.
     cursor: Option<String>,
+    /// Time of the creation.
     created_at: UtcTime,
+    /// Time of the end; null until then.
     finished_at: Option<UtcTime>,
+    /// Time of the last progress.
     last_updated_at: UtcTime,
     /// Number of rows in the window.
     records_total_count: Option<i64>,
@@ -208,6 +223,7 @@ impl From<BatchExportRun> for RunBody {
 struct ProgressBody {
     /// Number of runs; null until it is known.
     total_runs: Option<i64>,
+    /// Number of runs that have ended.
     finished_runs: i64,
     /// Finished part, from 0 to 1; null until it is known.
     progress: Option<f64>,
@@ -217,6 +233,7 @@ struct ProgressBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportBackfill")]
 pub(super) struct BackfillBody {
+    /// Id of the backfill.
     id: Uuid,
     /// Id of the export.
     batch_export: Uuid,
@@ -224,10 +241,15 @@ pub(super) struct BackfillBody {
     start_at: Option<UtcTime>,
     /// End of the range; null: the time of its creation.
     end_at: Option<UtcTime>,
+    /// Status of the backfill.
     status: StatusName,
+    /// Time of the creation.
     created_at: UtcTime,
+    /// Time of the end; null until then.
     finished_at: Option<UtcTime>,
+    /// Time of the last progress.
     last_updated_at: UtcTime,
+    /// Number of runs, and how many have ended.
     progress: ProgressBody,
     /// Reason why it has no runs, or failed; null otherwise.
     message: Option<String>,

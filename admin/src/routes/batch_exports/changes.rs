@@ -57,8 +57,10 @@ impl JsonSchema for PatchDestination {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewBatchExport")]
 pub(super) struct NewBody {
+    /// Name of the export.
     #[schemars(length(min = 1, max = 400), regex(pattern = r"\S"))]
     name: String,
+    /// Destination of the rows: its type, and the fields of the type.
     destination: NewDestination,
     /// Interval of the runs: `hour`, `day`, `week` or `every N minutes`, with N from 5 to 59.
     interval: String,
@@ -93,12 +95,16 @@ pub(super) struct NewBody {
 #[schemars(rename = "PatchBatchExport")]
 #[serde(default)]
 pub(super) struct PatchBody {
+    /// Name of the export.
     #[schemars(length(min = 1, max = 400), regex(pattern = r"\S"))]
     name: Patch<String>,
+    /// Destination of the rows: its type, and the fields that change.
     destination: Patch<PatchDestination>,
     /// Interval of the runs: `hour`, `day`, `week` or `every N minutes`, with N from 5 to 59.
     interval: Patch<String>,
+    /// Kind of rows to export.
     model: Patch<ModelName>,
+    /// True to stop runs from starting.
     paused: Patch<bool>,
     /// Time of the last pause in another system; it is shown, and has no effect.
     last_paused_at: Patch<Option<UtcTime>>,

@@ -114,7 +114,11 @@ fn destination(kind: DestinationType, direction: Direction, config: &Value) -> V
         "description": spec.about,
         "type": "object",
         "properties": {
-            "type": { "type": "string", "const": kind.name() },
+            "type": {
+                "description": "Type of the destination.",
+                "type": "string",
+                "const": kind.name(),
+            },
             "config": config,
         },
         "required": required,
@@ -132,7 +136,16 @@ fn config(spec: &DestinationSpec, direction: Direction) -> Value {
     let properties: Map<String, Value> = fields
         .map(|field| (field.name.to_owned(), property(field, direction)))
         .collect();
-    let mut schema = json!({ "type": "object", "properties": properties });
+    let description = match direction {
+        Direction::New => "Fields of the type.",
+        Direction::Change => "Fields of the type that change; null removes one.",
+        Direction::Response => "Fields of the type, without its secrets.",
+    };
+    let mut schema = json!({
+        "description": description,
+        "type": "object",
+        "properties": properties,
+    });
     if direction == Direction::New {
         let required = spec.fields().filter(|field| field.is_required);
         let required: Vec<&str> = required.map(|field| field.name).collect();

@@ -74,8 +74,11 @@ struct LineBody {
     log_source_id: Uuid,
     /// Id of the run; null for lines of the export itself.
     instance_id: Option<Uuid>,
+    /// Time of the line.
     timestamp: UtcTime,
+    /// Level of the line.
     level: LevelName,
+    /// Text of the line.
     message: String,
 }
 

@@ -45,20 +45,27 @@ pub(super) fn checked_change(change: DomainChange) -> Result<DomainChange, ApiEr
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OrganizationDomain")]
 pub(super) struct DomainBody {
+    /// Id of the domain.
     id: Uuid,
     /// Domain name in Punycode, lower case.
     domain: String,
+    /// True if the TXT record was found.
     is_verified: bool,
+    /// Time of the verification; null until then.
     verified_at: Option<UtcTime>,
     /// Text that the TXT record must have; it never changes.
     verification_challenge: String,
+    /// True if front ends create an account for a person who logs in with an address of the domain.
     jit_provisioning_enabled: bool,
     /// Enforced login: `saml`, `google-oauth2`, `github`, `gitlab`, or empty.
     sso_enforcement: String,
     /// True if the three fields of SAML are set.
     has_saml: bool,
+    /// Entity id of the identity provider.
     saml_entity_id: Option<String>,
+    /// Address at which front ends receive the identity provider's assertions.
     saml_acs_url: Option<String>,
+    /// Certificate of the identity provider: PEM, or its Base64 content.
     saml_x509_cert: Option<String>,
 }
 

@@ -98,8 +98,10 @@ impl NewBody {
 pub(super) struct InviteBody {
     /// Id of the invite. It is no secret and accepts nothing; only the link does.
     id: Uuid,
+    /// Address of the recipient.
     #[schemars(extend("format" = "email"))]
     target_email: String,
+    /// Name for the greeting in the mail; may be empty.
     first_name: String,
     /// True if sending a mail was attempted; it may not have arrived.
     emailing_attempt_made: bool,
@@ -108,9 +110,13 @@ pub(super) struct InviteBody {
     is_expired: bool,
     /// User who invited; null for the operator.
     created_by: Option<UserBody>,
+    /// Time of the creation.
     created_at: UtcTime,
+    /// Time at which the link was last replaced.
     updated_at: UtcTime,
+    /// Message to the recipient.
     message: Option<String>,
+    /// Private projects that the invite gives access to.
     private_project_access: Vec<ProjectAccess>,
 }
 

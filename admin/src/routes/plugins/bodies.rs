@@ -81,10 +81,13 @@ impl SourceBody {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Plugin")]
 pub(super) struct PluginBody {
+    /// Id of the plugin.
     id: i64,
     /// Origin of the code.
     plugin_type: Option<PluginType>,
+    /// Name of the plugin.
     name: Option<String>,
+    /// Description of the plugin.
     description: Option<String>,
     /// Address of the plugin in the catalogue.
     url: Option<String>,
@@ -100,6 +103,7 @@ pub(super) struct PluginBody {
     is_global: bool,
     /// Id of the organization that owns the plugin.
     organization_id: Uuid,
+    /// Name of the organization that owns the plugin.
     organization_name: String,
     /// Capabilities of the plugin.
     capabilities: Value,

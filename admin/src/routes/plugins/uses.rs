@@ -11,21 +11,31 @@ use serde_json::Value;
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PluginConfig")]
 pub(super) struct UseBody {
+    /// Id of the use.
     id: i64,
     /// Id of the plugin.
     plugin: i64,
+    /// True if the plugin runs in the project.
     enabled: bool,
     /// Position among the project's plugins.
     order: i32,
     /// Values of the settings by their keys, without secrets.
     config: Value,
+    /// Always null: failures are in the logs.
     error: Option<String>,
+    /// Id of the project.
     team_id: i64,
+    /// The plugin.
     plugin_info: PluginBody,
+    /// Time of the creation.
     created_at: UtcTime,
+    /// Time of the last change.
     updated_at: UtcTime,
+    /// Name of the plugin.
     name: Option<String>,
+    /// Description of the plugin.
     description: Option<String>,
+    /// Always false: deleted uses are gone.
     deleted: bool,
 }
 

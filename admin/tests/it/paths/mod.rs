@@ -6,9 +6,12 @@
 //! | `shapes` | fields of successful responses |
 //! | `sample` | an organization with one resource of each kind |
 //! | `walk` | access to each operation, and its successful response |
+//! | `examples`, `alike` | the document's examples, recorded from the walk |
 //! | `isolation` | each operation with ids of another organization |
 //! | `names` | file and document list the same operations |
 
+mod alike;
+mod examples;
 mod isolation;
 mod names;
 pub mod sample;

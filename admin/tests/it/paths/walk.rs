@@ -2,6 +2,7 @@
 //!
 //! Reads share one fixture for each walker; changes use a fresh copy of the database.
 
+use super::examples::Recorder;
 use super::sample::SampleData;
 use super::table::{Access, Row, Table, pair};
 use super::{two_organizations, without_nameserver};
@@ -24,6 +25,7 @@ struct Walk {
     mine: SampleData,
     theirs: SampleData,
     document: Value,
+    examples: Recorder,
 }
 
 async fn every_operation_serves_allowed_callers_and_refuses_others() {
@@ -35,6 +37,7 @@ async fn every_operation_serves_allowed_callers_and_refuses_others() {
         mine,
         theirs,
         document,
+        examples: Recorder::default(),
     });
     let mut walkers = JoinSet::new();
     for number in 0..WALKERS {
@@ -50,6 +53,7 @@ async fn every_operation_serves_allowed_callers_and_refuses_others() {
     while let Some(ended) = walkers.join_next().await {
         ended.unwrap();
     }
+    walk.examples.finish();
 }
 
 impl Walk {
@@ -105,7 +109,9 @@ impl Walk {
             self.table.check(row, &answer);
             answers.push(answer);
         }
-        self.check_documented(row, &answers);
+        let id = self.check_documented(row, &answers);
+        let body = row.body.as_ref().map(|body| self.mine.body(body));
+        self.examples.record(id, row, body.as_ref(), &answers[0]);
         let same = kinds(&answers[0].body) == kinds(&answers[1].body);
         assert!(same, "{} {}: {answers:?}", row.method, row.path);
         if row.access == Access::Pipelines {
@@ -179,9 +185,9 @@ impl Walk {
         fixture.cached_key_of(&found.unwrap().1, scopes).await
     }
 
-    /// Checks that the document has the status and the schema of both responses. Each schema is
-    /// compiled with the whole document.
-    fn check_documented(&self, row: &Row, answers: &[TestResponse]) {
+    /// Checks that the document has the status and the schema of both responses, and returns the
+    /// operation's id. Each schema is compiled with the whole document.
+    fn check_documented(&self, row: &Row, answers: &[TestResponse]) -> &str {
         let (named, method) = (row.pair(), row.method.to_lowercase());
         let mut paths = self.document["paths"].as_object().unwrap().iter();
         let item = paths.find(|(path, _)| pair(&method, path) == named);
@@ -201,6 +207,7 @@ impl Walk {
             let errors: Vec<_> = errors.map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{named}: {errors:?}");
         }
+        item[&method]["operationId"].as_str().unwrap()
     }
 }
 

@@ -57,7 +57,6 @@ pub struct ProjectAccess {
     /// Id of the project.
     pub id: i64,
     /// Level in the project.
-    #[schemars(description = "")]
     pub level: ProjectAccessLevel,
 }
 

@@ -26,6 +26,7 @@ pub(super) struct TestBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportTest")]
 pub(super) struct StepsBody {
+    /// Steps in the order in which they run; none runs after one that failed.
     pub(super) steps: Vec<StepBody>,
 }
 
@@ -33,7 +34,9 @@ pub(super) struct StepsBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportTestStep")]
 pub(super) struct StepBody {
+    /// Name of the step.
     pub(super) name: &'static str,
+    /// Explanation of the step, for people.
     pub(super) description: &'static str,
     /// Result of the step; null if it was not run.
     pub(super) result: Option<ResultBody>,
@@ -43,6 +46,7 @@ pub(super) struct StepBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportTestResult")]
 pub(super) struct ResultBody {
+    /// Outcome of the step.
     pub(super) status: TestStatus,
     /// Cause of the failure and how to fix it; null if the step passed.
     pub(super) message: Option<String>,
