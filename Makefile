@@ -178,12 +178,28 @@ else
 endif
 
 .PHONY: bench
-bench: $(ENGINE) ## Measure everything and write benches/RESULTS.md; QUICK=1 to see that it works
+bench: $(ENGINE) ## Measure everything and write benches/RESULTS.md; QUICK=1 to see that it works, written apart
 	cargo bench -p millrace-benches $(if $(QUICK),-- --quick)
 	cargo build --release -p millrace -p millrace-load
 	target="$${CARGO_TARGET_DIR:-target}" && "$$target/release/millrace-load" suite \
 		--server "$$target/release/millrace" --disk-dir "$$target" \
 		--criterion "$$target/criterion"$(if $(QUICK), --quick)
+
+.PHONY: bench-peers
+bench-peers: $(ENGINE) build ## Measure other services beside Millrace, for an hour, and write the results page anew; QUICK=1
+	target="$${CARGO_TARGET_DIR:-target}" && benches/peers/run.sh --work "$$target/peers" \
+		--server "$$target/release/millrace" --load "$$target/release/millrace-load"$(if $(QUICK), --quick)
+ifndef QUICK
+	"$${CARGO_TARGET_DIR:-target}/release/millrace-load" page
+endif
+
+.PHONY: bench-columns
+bench-columns: $(ENGINE) build ## Compare properties as text, JSON and columns over 20 million events, and write the page; QUICK=1
+	target="$${CARGO_TARGET_DIR:-target}" && python3 benches/columns --work "$$target/columns" \
+		--server "$$target/release/millrace"$(if $(QUICK), --quick)
+ifndef QUICK
+	"$${CARGO_TARGET_DIR:-target}/release/millrace-load" page
+endif
 
 .PHONY: bench-check
 bench-check: ## Count instructions of the hot path and compare; UPDATE=1 writes the counts anew

@@ -2,10 +2,13 @@
 
 use crate::requests::Workload;
 use crate::store::Store;
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
+use millrace_encoding::{BodyDecoder, Buffers, Decoder, Encoding, Expansion, Hints, testing};
 use millrace_parse::{KeyLookup, Limits, ParseContext, Parser, Project, Protocol};
 use millrace_rows::{Batch, EventRow, Micros, ProjectId, RowGroup};
+use std::cell::RefCell;
 use std::hint::black_box;
+use std::io::Write;
 use std::path::Path;
 use uuid::Uuid;
 
@@ -126,6 +129,67 @@ impl Requests {
     }
 }
 
+/// Most bytes that a body may decode to, as servers are configured.
+const DECODED_BYTES_MAX: usize = 20 << 20;
+
+/// Commits one request after the other whose body is gzip, as most SDKs send it.
+pub struct GzipRequests {
+    sent: Vec<u8>,
+    buffers: Buffers,
+    decoder: RefCell<Decoder>,
+    parser: Parser,
+    store: Store,
+}
+
+impl GzipRequests {
+    /// Compresses the body and opens a log in a folder of its own below `dir`.
+    ///
+    /// # Errors
+    /// See [`Requests::of`].
+    pub fn of(workload: Workload, dir: &Path) -> Result<Self> {
+        let level = flate2::Compression::default();
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), level);
+        writer.write_all(&workload.body(false))?;
+        Ok(Self {
+            sent: writer.finish()?,
+            buffers: Buffers::default(),
+            decoder: RefCell::default(),
+            parser: Parser::default(),
+            store: Store::below(dir)?,
+        })
+    }
+
+    /// Takes one request from body to "on disk".
+    ///
+    /// # Errors
+    /// The request was not stored: the log is full after about 2 GiB.
+    pub fn once(&mut self) -> Result<()> {
+        let sent = black_box(self.sent.as_slice());
+        let expansion = Expansion::of(sent.len(), DECODED_BYTES_MAX);
+        let hints = Hints {
+            content_encoding: Encoding::Gzip,
+            ..Hints::default()
+        };
+        let decode = |limits| {
+            let body_decoder = BodyDecoder {
+                buffers: &self.buffers,
+                decoder: &self.decoder,
+                limits,
+            };
+            body_decoder.body(sent, hints)
+        };
+        let decoded = testing::decode(sent, hints, None, expansion, decode, |_| true);
+        let json = decoded
+            .json
+            .map_err(|refused| anyhow!("the body was not decoded: {refused:?}"))?
+            .context("the body was taken as it is")?;
+        let parse = |parser: &mut Parser| batch(parser, &json);
+        self.store.commit(&mut self.parser, json.len(), parse)?;
+        json.recycle(&self.buffers);
+        Ok(())
+    }
+}
+
 /// Folder that lies in memory (`/dev/shm`), or the system's temporary folder if there is none.
 #[must_use]
 pub fn memory_dir() -> std::path::PathBuf {
@@ -151,6 +215,11 @@ mod tests {
                 requests.once().unwrap();
             }
             assert!(requests.store.bytes_used() > 0, "{}", workload.name);
+            let mut requests = GzipRequests::of(workload, dir.path()).unwrap();
+            for _ in 0..3 {
+                requests.once().unwrap();
+            }
+            assert!(requests.store.bytes_used() > 0, "gzip of {}", workload.name);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::crash_command::{self, CrashArgs};
 use crate::finish;
 use crate::progress_line::ProgressLine;
 use crate::proxy_command::{self, ProxyArgs};
-use crate::suite_command::{self, SuiteArgs};
+use crate::suite_command::{self, PageArgs, SuiteArgs};
 use anyhow::{Context, Result};
 use millrace_load::baseline::{RequestCounts, Work, serve, serve_tls};
 use millrace_load::digits::grouped;
@@ -155,6 +155,11 @@ pub fn proxy(args: &ProxyArgs) -> Result<ExitCode> {
 /// Runs the suite of measurements.
 pub fn suite(args: SuiteArgs) -> Result<ExitCode> {
     suite_command::run(args, &stop_on_interrupt()?)
+}
+
+/// Writes the page of results anew.
+pub fn page(args: &PageArgs) -> Result<ExitCode> {
+    suite_command::page(args)
 }
 
 /// Kills servers; exit code 1 if anything was lost or doubled.

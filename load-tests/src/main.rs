@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Some(Command::DrainServer(args)) => commands::drain_server(&args),
         Some(Command::Proxy(args)) => commands::proxy(&args),
         Some(Command::Suite(args)) => commands::suite(args),
+        Some(Command::Page(args)) => commands::page(&args),
         Some(Command::Crash(args)) => commands::crash(&args),
         Some(Command::Attack(args)) => commands::attack(&args),
     };

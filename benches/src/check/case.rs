@@ -5,7 +5,7 @@ use crate::hostile::{
     Compression, EncodedRequest, HostileRequest, PER_DECODED_BYTE_MAX, PER_KB_SENT_MAX,
     PER_SLOW_BYTE_MAX, Scenario, Server,
 };
-use crate::hot_path::{Parsing, Requests, event, memory_dir};
+use crate::hot_path::{GzipRequests, Parsing, Requests, event, memory_dir};
 use crate::native::{shipped_rows, write_block};
 use crate::requests::{SHIPPED, WORKLOADS, Workload};
 use anyhow::{Context, Result};
@@ -48,6 +48,7 @@ enum Work {
     Parse { events: u32 },
     Encode,
     Request { events: u32 },
+    Gzip { events: u32 },
     Block,
     Unwatched,
     Hostile(HostileRequest),
@@ -66,7 +67,7 @@ pub struct CostBasis {
     pub instructions_max: Option<u64>,
 }
 
-const USUAL: [(&str, u32, Work); 9] = [
+const USUAL: [(&str, u32, Work); 10] = [
     ("parse/998B_x250", 20, Work::Parse { events: 250 }),
     ("parse/136B_x1000", 20, Work::Parse { events: 1_000 }),
     ("parse/998B_x1", 500, Work::Parse { events: 1 }),
@@ -74,6 +75,7 @@ const USUAL: [(&str, u32, Work); 9] = [
     ("request/998B_x250", 40, Work::Request { events: 250 }),
     ("request/998B_x10", 200, Work::Request { events: 10 }),
     ("request/998B_x1", 2_000, Work::Request { events: 1 }),
+    ("gzip/998B_x250", 40, Work::Gzip { events: 250 }),
     ("block/998B_x10000", 5, Work::Block),
     ("live/unwatched", 1_000, Work::Unwatched),
 ];
@@ -115,7 +117,9 @@ impl Case {
             instructions_max: None,
         };
         Ok(match self.work {
-            Work::Parse { events } | Work::Request { events } => per_event(events),
+            Work::Parse { events } | Work::Request { events } | Work::Gzip { events } => {
+                per_event(events)
+            }
             Work::Encode => per_event(ROWS),
             Work::Block => per_event(SHIPPED.events as u32),
             Work::Unwatched => CostBasis {
@@ -156,6 +160,10 @@ impl Case {
             }
             Work::Request { .. } => {
                 let mut requests = Requests::of(self.workload()?, &memory_dir())?;
+                Box::new(move || requests.once())
+            }
+            Work::Gzip { .. } => {
+                let mut requests = GzipRequests::of(self.workload()?, &memory_dir())?;
                 Box::new(move || requests.once())
             }
             Work::Block => {

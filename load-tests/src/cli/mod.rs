@@ -10,7 +10,7 @@ mod tests;
 use crate::attack_command::AttackArgs;
 use crate::crash_command::CrashArgs;
 use crate::proxy_command::ProxyArgs;
-use crate::suite_command::SuiteArgs;
+use crate::suite_command::{PageArgs, SuiteArgs};
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use events::EventArgs;
@@ -113,6 +113,8 @@ pub enum Command {
     /// Starts servers and baselines itself, on CPUs of their own, and runs them in turn, round by
     /// round. Needs `taskset`.
     Suite(SuiteArgs),
+    /// Write the page of results anew, from the last ones of `suite` and of `benches/peers/run.sh`.
+    Page(PageArgs),
     /// Kill servers again and again and check that nothing acknowledged is lost or doubled.
     ///
     /// Starts servers itself, on folders of their own. Exits with 1 if anything is wrong, and keeps

@@ -8,19 +8,30 @@ use anyhow::{Context, Result};
 use std::io::ErrorKind;
 use std::path::Path;
 
+/// Previous report in a folder; none if there is none.
+///
+/// # Errors
+/// The report exists but cannot be read.
+pub fn previous(out: &Path) -> Result<Option<Report>> {
+    let path = out.join("suite.json");
+    let text = match std::fs::read(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let report = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is not a report of the suite; remove it", path.display()))?;
+    Ok(Some(report))
+}
+
 /// Adds the results of the cases that were not run, from the report in `out`, if there is one.
 /// Short and full runs are not mixed, nor are machines of different kinds.
 ///
 /// # Errors
 /// The report exists but cannot be read.
 pub fn carry_over(report: &mut Report, out: &Path) -> Result<()> {
-    let path = out.join("suite.json");
-    let text = match std::fs::read(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        read => read.with_context(|| format!("cannot read {}", path.display()))?,
+    let Some(before) = previous(out)? else {
+        return Ok(());
     };
-    let before: Report = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is not a report of the suite; remove it", path.display()))?;
     let (then, now) = (&before.machine, &report.machine);
     if before.quick != report.quick || (&then.cpu, then.cpus) != (&now.cpu, now.cpus) {
         return Ok(());

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+/// Length of a commit's id in labels.
+const COMMIT_CHARACTERS: usize = 9;
+
 /// Short record of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
@@ -38,6 +41,13 @@ impl Entry {
             cpu: report.machine.cpu.clone(),
             figures: figures.collect(),
         }
+    }
+
+    /// Date and commit, as a label of an axis.
+    fn label(&self) -> String {
+        let day = self.date.split('T').next().unwrap_or_default();
+        let commit: String = self.commit.chars().take(COMMIT_CHARACTERS).collect();
+        format!("{day} {commit}")
     }
 
     /// Appends the record to the history file, unless the run was too short to mean something.
@@ -74,7 +84,7 @@ pub fn read(path: &Path) -> Result<Vec<Entry>> {
     entries.with_context(|| format!("{} is not a history", path.display()))
 }
 
-/// Plot of our rates, run by run.
+/// Plot of our rates, run by run: each run at its date and commit.
 #[must_use]
 pub fn plot(entries: &[Entry]) -> Plot {
     let rate = FigureName::new(Contestant::OURS.name(), Unit::EventsPerSecond);
@@ -90,7 +100,14 @@ pub fn plot(entries: &[Entry]) -> Plot {
             line.points.push((f64::from(run), *value));
         }
     }
-    Plot::linear("run", "events/s of Millrace", lines.into_values().collect())
+    Plot {
+        x_labels: entries.iter().map(Entry::label).collect(),
+        ..Plot::linear(
+            "date and commit",
+            "events/s of Millrace",
+            lines.into_values().collect(),
+        )
+    }
 }
 
 #[cfg(test)]
@@ -116,6 +133,16 @@ mod tests {
         let points: Vec<_> = plot.lines.iter().map(|line| line.points.clone()).collect();
         assert_eq!(points, [vec![(1.0, 1.0), (2.0, 2.0)], vec![(2.0, 3.0)]]);
         assert_eq!(plot.lines[0].name, "batches");
+    }
+
+    #[test]
+    fn a_run_is_labelled_by_its_date_and_commit() {
+        let entry = Entry {
+            date: "2026-11-22T22:14:43Z".to_owned(),
+            commit: "898a00d2dd3f+".to_owned(),
+            ..Entry::default()
+        };
+        assert_eq!(plot(&[entry]).x_labels, ["2026-11-22 898a00d2d"]);
     }
 
     #[test]

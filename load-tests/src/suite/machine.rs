@@ -59,12 +59,8 @@ fn memory_bytes(meminfo: &str) -> u64 {
 }
 
 /// Commit that is checked out; "unknown" outside a repository.
-fn commit() -> String {
-    let git = |args: &[&str]| {
-        let output = Command::new("git").args(args).output().ok()?;
-        let is_good = output.status.success();
-        is_good.then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
+#[must_use]
+pub fn commit() -> String {
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else {
         return "unknown".to_owned();
     };
@@ -84,6 +80,23 @@ fn commit() -> String {
     format!("{commit}{mark}")
 }
 
+/// Number of commits from a measured one to the one that is checked out; none if the repository
+/// does not have it.
+#[must_use]
+pub fn commits_since(commit: &str) -> Option<u64> {
+    let measured = commit.trim_end_matches('+');
+    let is_id = !measured.is_empty() && measured.chars().all(|it| it.is_ascii_hexdigit());
+    let range = is_id.then(|| format!("{measured}..HEAD"))?;
+    git(&["rev-list", "--count", &range])?.parse().ok()
+}
+
+/// Output of git; none if it failed.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let is_good = output.status.success();
+    is_good.then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +106,24 @@ mod tests {
         let machine = Machine::read().unwrap();
         assert!(!machine.kernel.is_empty());
         assert!(machine.memory_bytes > 0 && machine.cpus > 0);
+    }
+
+    #[test]
+    fn commits_are_counted_from_one_that_the_repository_has() {
+        let table = [
+            (commit(), Some(0)),
+            ("0000000000ff".to_owned(), None),
+            ("--all".to_owned(), None),
+            (String::new(), None),
+        ];
+        for (measured, commits) in table {
+            let known = measured != "unknown";
+            assert_eq!(
+                commits_since(&measured),
+                commits.filter(|_| known),
+                "{measured}"
+            );
+        }
     }
 
     #[test]

@@ -22,7 +22,10 @@
 //!   findings, and writes it.
 //! - [`criterion`]: results of the benches of single steps, for the same page.
 //! - [`carry_over`]: previous results of the other cases.
-//! - [`results`], [`plot`], [`history`], [`machine`]: the files that are written.
+//! - [`peers`]: results of other services, which `benches/peers` writes; [`peer_tables`] of them,
+//!   and the [`opening`] of the page, with [`interval`]s and a picture of [`dots`].
+//! - [`results`], [`page`], [`web_page`], [`plot`], [`svg_theme`], [`legend`], [`history`],
+//!   [`machine`]: the files that are written.
 
 pub mod bare;
 pub mod bench;
@@ -30,6 +33,7 @@ pub mod carry_over;
 pub mod cases;
 pub mod criterion;
 pub mod disk;
+pub mod dots;
 pub mod engine;
 pub mod exporter;
 pub mod exports;
@@ -39,15 +43,21 @@ pub mod flood;
 pub mod growth;
 pub mod history;
 pub mod inserts;
+pub mod interval;
 pub mod latency;
+pub mod legend;
 pub mod listener;
 pub mod load;
 pub mod machine;
 pub mod memory;
 pub mod neighbour;
+pub mod opening;
 pub mod options;
 pub mod outcome;
 pub mod overload;
+pub mod page;
+pub mod peer_tables;
+pub mod peers;
 pub mod plot;
 pub mod projects;
 pub mod render;
@@ -58,8 +68,10 @@ pub mod server;
 pub mod shipping;
 pub mod soak;
 pub mod store;
+pub mod svg_theme;
 pub mod throughput;
 pub mod visible;
+pub mod web_page;
 
 pub use options::Options;
 pub use outcome::Report;
@@ -84,6 +96,7 @@ pub fn suite(options: &Options, stop: &Stop, say: &mut dyn FnMut(&str)) -> Resul
             names.join(", ")
         );
     }
+    results::check_place(options)?;
     let machine = Machine::read()?;
     let mut bench = Bench::new(options, stop, say)?;
     let mut outcomes = Vec::new();

@@ -57,6 +57,10 @@ pub struct Plot {
     pub y: String,
     /// True for logarithmic axes.
     pub log_scale: bool,
+    /// Labels of the positions 1, 2, 3 and so on of the horizontal axis; empty for an axis of
+    /// numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub x_labels: Vec<String>,
     /// Lines of the plot.
     pub lines: Vec<Line>,
 }
@@ -78,6 +82,7 @@ impl Plot {
             x: x.to_owned(),
             y: y.to_owned(),
             log_scale: false,
+            x_labels: Vec::new(),
             lines,
         }
     }

@@ -4,9 +4,10 @@
 use super::bench::Bench;
 use super::figure::{FigureSpec, Unit};
 use super::findings::Findings;
+use super::interval::median;
 use super::load::BATCHES;
 use super::outcome::{Line, Plot};
-use super::rounds::{Rounds, median};
+use super::rounds::Rounds;
 use super::server::{Contestant, Server};
 use crate::digits::grouped;
 use crate::plan::{Mode, Plan};

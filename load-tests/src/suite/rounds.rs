@@ -1,5 +1,7 @@
 //! Rounds: one measurement several times, as a machine is slow for a while.
 
+use super::interval::{Interval, median};
+
 /// Results of rounds, in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds<T>(Vec<T>);
@@ -34,6 +36,12 @@ impl<T> Rounds<T> {
         median(&self.0.iter().map(of).collect::<Vec<_>>())
     }
 
+    /// Median of a value with its interval.
+    #[must_use]
+    pub fn interval(&self, of: impl Fn(&T) -> f64) -> Interval {
+        Interval::of(&self.0.iter().map(of).collect::<Vec<_>>())
+    }
+
     /// Highest of a value; `NaN` without any.
     #[must_use]
     pub fn highest(&self, of: impl Fn(&T) -> f64) -> f64 {
@@ -61,34 +69,9 @@ impl<T> FromIterator<T> for Rounds<T> {
     }
 }
 
-/// Median of some values; `NaN` without any. Of an even number it is the mean of the two middle
-/// ones.
-#[must_use]
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
-    match (sorted.get(low), sorted.get(high)) {
-        (Some(low), Some(high)) => f64::midpoint(*low, *high),
-        _ => f64::NAN,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        for (values, expected) in [
-            (vec![3.0], 3.0),
-            (vec![9.0, 1.0, 5.0], 5.0),
-            (vec![4.0, 1.0, 2.0, 100.0], 3.0),
-        ] {
-            assert_eq!(median(&values), expected, "{values:?}");
-        }
-        assert!(median(&[]).is_nan());
-    }
 
     #[test]
     fn ratios_are_made_round_by_round() {

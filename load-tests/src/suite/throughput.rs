@@ -61,7 +61,7 @@ fn findings(load: Load, contestants: &[Contestant], runs: &[Rounds<Summary>]) ->
     let mut findings = Findings::with_columns(&[
         "Server",
         "events/s, median",
-        "best",
+        "lowest to highest",
         "requests/s, median",
         "events per CPU s",
         "cores",
@@ -78,7 +78,7 @@ fn findings(load: Load, contestants: &[Contestant], runs: &[Rounds<Summary>]) ->
         findings.row([
             contestant.name().into(),
             Cell::Grouped(middle),
-            Cell::Grouped(best),
+            runs.interval(events_per_second).range_text(grouped).into(),
             Cell::Grouped(middle / f64::from(load.batch_events)),
             Cell::Grouped(runs.median(events_per_core_second)),
             Cell::Decimals(runs.median(cores), 2),
@@ -150,7 +150,7 @@ mod tests {
         let findings = findings(load, &contestants, &[ours, theirs]);
         let outcome = render::outcome("batches", "", findings);
         let drain = &outcome.rows[1];
-        assert_eq!(drain[1..3], ["600", "1 200"]);
+        assert_eq!(drain[1..3], ["600", "400 to 1 200"]);
         assert_eq!(drain[6..8], ["0.50", "0.50"]);
         assert_eq!(drain[8], "–");
         assert_eq!(outcome.figures.len(), 2);

@@ -17,6 +17,7 @@ mod loops;
 mod mixes;
 mod outages;
 mod pages;
+mod peers;
 mod power;
 mod projects;
 mod proxy;
