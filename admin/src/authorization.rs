@@ -6,19 +6,17 @@ use crate::error::ApiError;
 use crate::operation::{Access, Operation};
 use crate::request::auth;
 use crate::request::scope;
+use crate::request::session_cookie;
 use crate::request::throttle::RateLimitStatus;
 use crate::router::PathItem;
 use http::{Method, StatusCode};
 use millrace_catalog::RequiredScope;
-use millrace_organizations::Caller;
-use std::net::IpAddr;
+use millrace_organizations::{Caller, Credential};
 use std::sync::Arc;
 
 /// A request that the router has matched to a path; not yet authorized.
 pub(crate) struct RoutedRequest {
     pub(crate) method: Method,
-    /// Address of the client.
-    pub(crate) address: IpAddr,
     pub(crate) item: Arc<PathItem>,
     pub(crate) request: Arc<Request>,
 }
@@ -43,7 +41,7 @@ impl RoutedRequest {
     ) -> Result<Context, ApiError> {
         let caller = self.caller(app).await?;
         if let Some(caller) = &caller {
-            let counted = app.throttle.request(caller.user.id, caller.key_id);
+            let counted = app.throttle.request(caller.user.id, caller.credential.id());
             *rate_limit = counted.map_err(|refused| {
                 *rate_limit = Some(refused);
                 ApiError::throttled(refused)
@@ -74,15 +72,17 @@ impl RoutedRequest {
         self.context_for(app, caller).await
     }
 
-    /// Authenticates the caller; `None` for an open operation without a key.
+    /// Authenticates the caller; `None` for an open operation without a key and a session. What
+    /// a session asks for must come from our own page.
     async fn caller(&self, app: &App) -> Result<Option<Caller>, ApiError> {
-        let headers = &self.request.headers;
-        if self.is_open() && !auth::is_presented(headers) {
-            return Ok(None);
+        let (catalog, request) = (&app.services.catalog, &self.request);
+        let caller = auth::authenticate(catalog, request, &app.throttle, self.is_open());
+        let caller = caller.await?;
+        let credential = caller.as_ref().map(|caller| caller.credential);
+        if let Some(Credential::Session(_)) = credential {
+            session_cookie::must_come_from_own_page(&self.method, request)?;
         }
-        let catalog = &app.services.catalog;
-        let caller = auth::authenticate(catalog, headers, &app.throttle, self.address);
-        caller.await.map(Some)
+        Ok(caller)
     }
 
     /// Counts a 404 of an anonymous request to an open operation as a wrong key of the address: it
@@ -96,7 +96,7 @@ impl RoutedRequest {
         if context.caller.is_some() || !self.is_open() || error.status() != StatusCode::NOT_FOUND {
             return error;
         }
-        let counted = app.throttle.wrong_key(self.address);
+        let counted = app.throttle.wrong_key(self.request.address);
         counted.err().map_or(error, ApiError::throttled)
     }
 

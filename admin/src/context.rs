@@ -15,11 +15,12 @@ use millrace_exports::{Backfills, BatchExports, ExportLogs, ExportRuns};
 use millrace_organizations::{
     Access, ActivityLog, Caller, ClickHouseUsers, Domains, HistoricalMigrations, Invites, Members,
     Organizations, PersonalKeys, Plugins, ProjectKeyChanges, Projects, PropertyColumns,
-    ProxyRecords, Roles,
+    ProxyRecords, Roles, Sessions,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -49,6 +50,8 @@ pub(crate) struct Request {
     pub(crate) parameters: BTreeMap<&'static str, String>,
     /// Address of the API as the client reaches it, without a slash at the end.
     pub(crate) base_url: String,
+    /// Address of the client.
+    pub(crate) address: IpAddr,
 }
 
 impl Context {
@@ -90,6 +93,11 @@ impl Context {
     /// Personal keys in the catalog of the request.
     pub(crate) fn personal_keys(&self) -> PersonalKeys<'_> {
         PersonalKeys::new(self.catalog())
+    }
+
+    /// Sessions in the catalog of the request.
+    pub(crate) fn sessions(&self) -> Sessions<'_> {
+        Sessions::new(self.catalog())
     }
 
     /// Projects in the catalog of the request.
@@ -214,8 +222,7 @@ impl Context {
     ///
     /// 401, as [`Context::caller`].
     pub(crate) fn actor(&self) -> Result<Actor, ApiError> {
-        let caller = self.caller()?;
-        Ok(Actor::user(&caller.user, Some(caller.key_id)))
+        Ok(self.caller()?.actor())
     }
 
     /// Organization of the path, with the caller's access to it.

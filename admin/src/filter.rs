@@ -9,6 +9,7 @@ use crate::front_page;
 use crate::middleware::{self, RequestHead};
 use crate::request::origin::Peer;
 use crate::services::Services;
+use crate::sign_in_page;
 use crate::signup_page;
 use http::{HeaderMap, Method, Uri};
 use std::convert::Infallible;
@@ -37,7 +38,8 @@ pub fn routes(
         })
         .recover(no_rejection)
         .unify();
-    let pages = signup_page::route().or(front_page::route()).unify();
+    let pages = signup_page::route().or(sign_in_page::route()).unify();
+    let pages = pages.or(front_page::route()).unify();
     let pages = pages.or(docs_assets::route()).unify();
     Ok(pages.or(filter).unify())
 }

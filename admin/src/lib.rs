@@ -27,7 +27,9 @@
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
 //! | `stopping` | the server's stop, and clients that stall in a request meanwhile |
 //! | `front_page`, `docs_assets` | `/`, and the files of the document's page; no operations either |
-//! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
+//! | `signup_page`, `sign_in_page` | pages behind links; no operations, so not in the document |
+//! | `static_page` | a page of the program, with the headers that keep it safe |
+//! | `sign_in_mails` | limits on mails with sign-in links |
 //! | `schema`, `control_characters` | schemas of bodies, and what texts in them may hold |
 //! | `level_number` | levels by their numbers |
 //!
@@ -77,8 +79,11 @@ mod routes;
 mod schema;
 mod server;
 mod services;
+mod sign_in_mails;
+mod sign_in_page;
 mod signup_page;
 mod socket;
+mod static_page;
 mod stopping;
 mod stream_grant;
 

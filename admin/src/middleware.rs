@@ -86,13 +86,13 @@ where
                     } else {
                         head.method
                     },
-                    address: origin.address,
                     item: found.item,
                     request: Arc::new(Request {
                         uri: head.uri,
                         headers: head.headers,
                         parameters: found.parameters,
                         base_url: origin.base_url,
+                        address: origin.address,
                     }),
                 };
                 let timeout = routed

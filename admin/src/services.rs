@@ -11,6 +11,7 @@ use crate::project_stats::ProjectStats;
 use crate::proxy_check::ProbeOptions;
 use crate::query_slots::QuerySlots;
 use crate::rejected_events::RejectedEvents;
+use crate::sign_in_mails::SignInMails;
 use crate::stopping::Stopping;
 use ipnet::IpNet;
 use millrace_catalog::Catalog;
@@ -113,6 +114,8 @@ pub struct Services {
     pub live: Option<Arc<dyn LiveSource>>,
     /// Slots of these streams.
     pub(crate) live_slots: LiveSlots,
+    /// Recent mails with sign-in links, which are limited.
+    pub(crate) sign_in_mails: SignInMails,
     /// Stop of the server over these services.
     pub(crate) stopping: Stopping,
 }
@@ -138,6 +141,7 @@ impl Services {
             query_slots: QuerySlots::default(),
             live: None,
             live_slots: LiveSlots::default(),
+            sign_in_mails: SignInMails::default(),
             stopping: Stopping::default(),
         }
     }

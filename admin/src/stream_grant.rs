@@ -6,11 +6,11 @@ use crate::error::ApiError;
 use crate::request::{auth, scope};
 use crate::services::Services;
 use millrace_catalog::{Level, RequiredScope};
-use millrace_organizations::PersonalKeys;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval in which a grant is looked at: a key that was revoked is refused within two seconds.
+/// Interval in which a grant is looked at: a key that was revoked, or a session that was ended, is
+/// refused within two seconds.
 pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(1_500);
 
 /// Access by which a response began.
@@ -45,8 +45,7 @@ impl StreamGrant {
 
     async fn check(&self) -> Result<bool, ApiError> {
         let catalog = &self.services.catalog;
-        let key = auth::bearer(&self.request.headers).ok_or_else(ApiError::not_authenticated)?;
-        let Some(caller) = PersonalKeys::new(catalog).authenticate(key).await? else {
+        let Some(caller) = auth::caller_of(catalog, &self.request).await? else {
             return Ok(false);
         };
         auth::check_scopes(&caller, self.scopes)?;

@@ -127,6 +127,8 @@ async fn prune(
     })
     .await;
     steps.push(("ended keys", done.map(drop)));
+    let done = in_pieces(catalog, holder, || Cleanup::new(catalog).prune_sessions()).await;
+    steps.push(("ended sessions", done.map(drop)));
     steps.push(("unused users", prune_users(catalog, holder).await));
     let failed = steps.into_iter().filter_map(|(step, done)| {
         let error = done.err()?;

@@ -3,7 +3,7 @@
 use crate::commands::{
     backup, catalog, clickhouse_users, columns, credentials, historical_migrations, import,
     invites, keys, log, members, migrate, nodes, organizations, purge, query, rejected_events,
-    secrets, tail,
+    secrets, sign_in_link, tail,
 };
 use crate::config::Settings;
 use clap::error::{ContextKind, ContextValue};
@@ -144,6 +144,8 @@ pub enum Command {
     /// Invite people into an organization
     #[command(subcommand)]
     Invites(invites::Command),
+    /// Create a link that signs a person in on a browser, once, within 15 minutes
+    SignInLink(sign_in_link::Create),
     /// Approve or reject imports of past events above the default quota
     #[command(subcommand)]
     Migrations(historical_migrations::Command),

@@ -111,6 +111,8 @@ pub struct Banner<'a> {
     /// True if the personal key itself is printed, and not only its place: output that does not go
     /// to a terminal is kept, by a journal or for a container, and read by others.
     pub shows_personal_key: bool,
+    /// Link that signs the owner in, once; `None`: another command makes one.
+    pub sign_in_link: Option<&'a str>,
     /// True if ClickHouse is the embedded one, whose password was generated here.
     pub is_embedded: bool,
     /// Reason why ClickHouse cannot be used, and advice; `None` if it can.
@@ -137,13 +139,11 @@ impl Banner<'_> {
             "password as set in clickhouse_password".to_owned()
         }
     }
-}
 
-impl fmt::Display for Banner<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The personal key, or its place.
+    fn personal_key(&self) -> String {
         let c = self.credentials;
-        writeln!(f, "\nMillrace {} is running.\n", env!("CARGO_PKG_VERSION"))?;
-        let personal = if c.personal_api_key.is_empty() {
+        if c.personal_api_key.is_empty() {
             "not kept; `millrace keys create --user EMAIL` creates another".to_owned()
         } else if self.shows_personal_key {
             format!(
@@ -153,7 +153,15 @@ impl fmt::Display for Banner<'_> {
             )
         } else {
             format!("in {}", self.path.display())
-        };
+        }
+    }
+}
+
+impl fmt::Display for Banner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let c = self.credentials;
+        writeln!(f, "\nMillrace {} is running.\n", env!("CARGO_PKG_VERSION"))?;
+        let personal = self.personal_key();
         // First the page that leads to everything else.
         let lines = [
             (
@@ -170,6 +178,14 @@ impl fmt::Display for Banner<'_> {
                 "Project key",
                 c.project_api_key.clone(),
                 !c.project_api_key.is_empty(),
+            ),
+            (
+                "Sign in",
+                format!(
+                    "{} (works once, for 15 minutes)",
+                    self.sign_in_link.unwrap_or_default()
+                ),
+                self.sign_in_link.is_some(),
             ),
             ("Personal key", personal, !c.admin_url.is_empty()),
             (
@@ -251,6 +267,7 @@ mod tests {
                 credentials: &credentials,
                 path,
                 shows_personal_key,
+                sign_in_link: None,
                 is_embedded: true,
                 clickhouse_problem: None,
             };
@@ -286,6 +303,7 @@ mod tests {
                 credentials: &credentials,
                 path: Path::new("data/credentials.json"),
                 shows_personal_key: false,
+                sign_in_link: Some("http://127.0.0.1:8010/sign-in#t"),
                 is_embedded,
                 clickhouse_problem: None,
             };
@@ -297,6 +315,8 @@ mod tests {
             let mut lines = text.lines().map(str::trim);
             let first = lines.find(|line| line.contains("http://"));
             assert!(first.is_some_and(|line| line.starts_with("Admin API")));
+            let link = "http://127.0.0.1:8010/sign-in#t (works once, for 15 minutes)";
+            assert_eq!(line_of(&banner, "Sign in"), link);
         }
     }
 }

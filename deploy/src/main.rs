@@ -85,6 +85,7 @@ mod restore_mark;
 mod scraped;
 mod secret_key;
 mod serve;
+mod sign_in_link;
 mod signals;
 mod starts_file;
 mod stats;
@@ -191,6 +192,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Organizations(command)) => commands::organizations::run(config, command),
         Some(Command::Members(command)) => commands::members::run(config, command),
         Some(Command::Invites(command)) => commands::invites::run(config, command),
+        Some(Command::SignInLink(create)) => commands::sign_in_link::run(config, create),
         Some(Command::Migrations(command)) => commands::historical_migrations::run(config, command),
         Some(Command::Import(command)) => commands::import::run(config, command, &invocation),
         Some(Command::Nodes(command)) => commands::nodes::run(config, command),

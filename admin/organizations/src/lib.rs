@@ -4,6 +4,9 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `organizations`, `members`, `users`, `projects`, `personal_keys` | operations on each |
+//! | `caller` | who makes a request: a program with a key, or a person with a session |
+//! | `sessions`, `secret_token` | links that sign in once, sessions of browsers; their secrets |
+//! | `user_changes` | locks and audit entries of what belongs to a user |
 //! | `roles` | named groups of members |
 //! | `invites` | sending and accepting invites |
 //! | `domains` | e-mail domains: claims, proofs, login rules |
@@ -24,14 +27,15 @@
 //!   log, in the same transaction.
 //! - Permissions and features are checked within the transaction of the change, of the organization
 //!   as it is locked.
-//! - Personal keys are stored as hashes only; their values exist only in the response that
-//!   created them.
+//! - Personal keys and tokens are stored as hashes only; their values exist only in the response,
+//!   or the link, that created them.
 //! - Every function behaves alike on both databases; every test runs on both.
 
 #![forbid(unsafe_code)]
 
 mod activity_log;
 mod bootstrap;
+mod caller;
 mod default_project;
 mod domains;
 mod historical_migrations;
@@ -45,12 +49,16 @@ mod plugins;
 mod projects;
 mod proxy_records;
 mod roles;
+mod secret_token;
+mod sessions;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod user_changes;
 mod users;
 
 pub use activity_log::{ActivityFilter, ActivityLog};
 pub use bootstrap::{Bootstrap, BootstrapOptions, bootstrap, is_bootstrapped};
+pub use caller::{Caller, Credential};
 pub use default_project::project_or_default;
 pub use domains::{DomainChange, Domains, NewDomain, SSO_ENFORCEMENTS};
 pub use historical_migrations::{
@@ -59,7 +67,7 @@ pub use historical_migrations::{
 pub use idempotency::{
     IdempotencyClaim, IdempotencyKeys, ResponseOwners, ResponsesFull, StoredResponse,
 };
-pub use invites::{Invite, InviteToken, Invites, Joined, NewInvite, OpenInvite, SentInvite};
+pub use invites::{Invite, Invites, Joined, NewInvite, OpenInvite, SentInvite};
 pub use members::{Member, Members};
 pub use names::checked_name;
 pub use organizations::{
@@ -67,7 +75,7 @@ pub use organizations::{
     SwitchedFeatures,
 };
 pub use personal_keys::{
-    Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange, PersonalKeys,
+    CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange, PersonalKeys,
 };
 pub use plugins::{
     FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,
@@ -81,4 +89,6 @@ pub use projects::{
 };
 pub use proxy_records::{ProxyRecordView, ProxyRecords};
 pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, RoleView, Roles};
+pub use secret_token::SecretToken;
+pub use sessions::{CreatedLink, OpenedSession, SESSION_LIFETIME, SIGN_IN_LINK_LIFETIME, Sessions};
 pub use users::{NewUser, Users};

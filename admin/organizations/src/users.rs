@@ -5,7 +5,8 @@ use millrace_catalog::entities::users;
 use millrace_catalog::{Catalog, CatalogError, ChangeError, UtcTime, is_duplicate};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ActiveValue, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, QueryFilter, QueryOrder,
+    ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
+    QueryFilter, QueryOrder,
 };
 
 /// Input for a new user.
@@ -81,6 +82,24 @@ impl Users<'_> {
 pub(crate) fn checked_email(text: &str) -> Result<String, ChangeError> {
     let parsed = Email::parse(text).map(|email| email.key);
     parsed.ok_or_else(|| ChangeError::BadEmail(text.trim().to_owned()))
+}
+
+/// Marks a user's address as verified.
+pub(crate) async fn prove_address(
+    within: &DatabaseTransaction,
+    user: users::Model,
+    now: UtcTime,
+) -> Result<users::Model, DbErr> {
+    if user.is_email_verified == Some(true) {
+        return Ok(user);
+    }
+    let change = users::ActiveModel {
+        id: ActiveValue::Unchanged(user.id),
+        is_email_verified: ActiveValue::Set(Some(true)),
+        updated_at: ActiveValue::Set(now),
+        ..Default::default()
+    };
+    users::Entity::update(change).exec(within).await
 }
 
 pub(crate) async fn insert_user<C: ConnectionTrait>(

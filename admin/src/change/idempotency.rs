@@ -69,7 +69,8 @@ impl Idempotency {
             let detail = "Idempotency-Key must have 1 to 255 characters of printable ASCII.";
             ApiError::invalid("invalid_input", None, detail)
         })?;
-        let owner = context.caller.as_ref().map(|caller| caller.key_id);
+        let owner = context.caller.as_ref();
+        let owner = owner.map(|caller| caller.credential.id());
         let path = path_id::resolved_path(context, template);
         let id = digest(&[
             owner.unwrap_or_default().as_bytes(),
@@ -156,6 +157,7 @@ fn replay_or_conflict(known: IdempotencyClaim) -> Result<Success, ApiError> {
             stream: None,
             tag: None,
             coding: None,
+            cookie: None,
             is_replay: true,
             is_uncopied: false,
         }),

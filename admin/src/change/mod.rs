@@ -36,6 +36,10 @@ pub(crate) async fn run(
     if operation.method != Method::POST {
         return apply(&app, &routed, &operation, context, &body).await;
     }
+    if operation.is_never_replayed {
+        let applied = apply(&app, &routed, &operation, context.clone(), &body).await;
+        return applied.map_err(|error| routed.count_wrong_token(&app, &context, error));
+    }
     let idempotency = Idempotency::of(&context, operation.path, &body)?;
     if operation.access == Access::Open {
         // A claim is a write, and nothing is written for a request without a valid token. The first

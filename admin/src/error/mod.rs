@@ -135,7 +135,7 @@ impl ApiError {
 impl ApiError {
     /// 401 without a key.
     pub(crate) fn not_authenticated() -> Self {
-        let detail = "Send a personal key: Authorization: Bearer phx_….";
+        let detail = "Send a personal key: Authorization: Bearer phx_…. People sign in.";
         Self::unauthorized("not_authenticated", detail)
     }
 
@@ -143,6 +143,20 @@ impl ApiError {
     pub(crate) fn authentication_failed() -> Self {
         let detail = "The personal key in the Authorization header is unknown, revoked or expired.";
         Self::unauthorized("authentication_failed", detail)
+    }
+
+    /// 401 with a session that has ended.
+    pub(crate) fn session_ended() -> Self {
+        let detail = "The session has ended; sign in again.";
+        Self::unauthorized("session_ended", detail)
+    }
+
+    /// 403 for a request of a session that a page of another site could have sent.
+    pub(crate) fn csrf_failed() -> Self {
+        let detail = "With a session, every request but GET needs the header X-Millrace-CSRF, with \
+                      any value, and the Origin of the address at which the API is reached. \
+                      Programs send a personal key instead.";
+        Self::new(StatusCode::FORBIDDEN, "csrf_failed", detail)
     }
 
     fn unauthorized(code: &'static str, detail: &'static str) -> Self {

@@ -215,12 +215,12 @@ impl NoticeText for ExportAlert {
 }
 
 /// Content of a mail as text and as HTML.
-struct MailBody {
-    plain: String,
-    html: String,
+pub(super) struct MailBody {
+    pub(super) plain: String,
+    pub(super) html: String,
 }
 
-fn build_message(
+pub(super) fn build_message(
     from: &Mailbox,
     to: Mailbox,
     reply_to: Option<Mailbox>,
@@ -244,7 +244,7 @@ fn build_message(
     Ok(builder.multipart(both)?)
 }
 
-fn recipient(email: &str) -> Result<Address, ComposeError> {
+pub(super) fn recipient(email: &str) -> Result<Address, ComposeError> {
     email.parse().map_err(ComposeError::Recipient)
 }
 

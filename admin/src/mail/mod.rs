@@ -5,6 +5,7 @@
 //! | `settings` | [`MailSettings`]: the server and the sender, validated |
 //! | `messages` | contents of the mails, as text and HTML |
 //! | `notice` | [`NoticeSlot`]: one text to many members |
+//! | `sign_in` | [`SignInSlot`]: a link that somebody asked for |
 //! | `outbox` | [`Outbox`]: bounded delivery in the background, time-outs, drain |
 //! | `smtp_session` | delivery of one mail, with a limit on what the server may send |
 //! | `slots` | [`MailSlots`]: capacity reserved for invitations, and their retries |
@@ -23,6 +24,7 @@ mod notice;
 mod outbox;
 mod quota;
 mod settings;
+mod sign_in;
 mod slots;
 mod smtp_session;
 
@@ -32,6 +34,7 @@ pub use messages::{
 pub use notice::{NoticeSlot, TooManyNotices};
 pub use outbox::Outbox;
 pub use settings::{MailSettings, MailSettingsError};
+pub use sign_in::{SignInMail, SignInSlot};
 pub use slots::{MailSlots, QuotaOwner, ReserveError};
 
 /// Invitations that an organization may send in an hour.

@@ -22,7 +22,9 @@ const RETRYING_MAX: usize = 5_000;
 const SESSIONS_MAX: usize = 4;
 /// Most notices in flight.
 const NOTICES_MAX: usize = 100;
-/// Most SMTP sessions at a time for notices.
+/// Most mails with sign-in links in flight.
+const SIGN_INS_MAX: usize = 100;
+/// Most SMTP sessions at a time for notices and sign-in links.
 const NOTICE_SESSIONS_MAX: usize = 2;
 /// Timeout of one SMTP session.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -50,6 +52,7 @@ pub struct Outbox {
     pub(super) notice_quotas: Arc<QuotaTracker<Uuid>>,
     pub(super) notices: Arc<Semaphore>,
     pub(super) notice_sessions: Arc<Semaphore>,
+    pub(super) sign_ins: Arc<Semaphore>,
     pub(super) slots: Arc<Semaphore>,
     pub(super) retrying: Arc<Semaphore>,
     sessions: Arc<Semaphore>,
@@ -80,6 +83,7 @@ impl Outbox {
             notice_quotas: QuotaTracker::new(quota::NOTICES),
             notices: Arc::new(Semaphore::new(NOTICES_MAX)),
             notice_sessions: Arc::new(Semaphore::new(NOTICE_SESSIONS_MAX)),
+            sign_ins: Arc::new(Semaphore::new(SIGN_INS_MAX)),
             slots: Arc::new(Semaphore::new(MAILS_MAX)),
             retrying: Arc::new(Semaphore::new(RETRYING_MAX)),
             sessions: Arc::new(Semaphore::new(SESSIONS_MAX)),

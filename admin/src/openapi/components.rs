@@ -14,12 +14,13 @@ const RESPONSES: [Shared; 12] = [
     ),
     (
         401,
-        "The key is missing, unknown, revoked or expired.",
+        "The key is missing, unknown, revoked or expired, or the session has ended.",
         &["WWW-Authenticate"],
     ),
     (
         403,
-        "The key lacks a scope, its owner the level, or the organization the feature.",
+        "The key lacks a scope, its owner the level, or the organization the feature; or a session's \
+         request may be another site's.",
         &[],
     ),
     (
@@ -61,6 +62,15 @@ pub(super) fn security_schemes() -> Value {
             "type": "http",
             "scheme": "bearer",
             "description": "A personal key, `phx_…`, with the scopes that the operation names.",
+        },
+        "session": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": "__Host-millrace",
+            "description": "The session of a person who signed in, with all of their rights. \
+                            Without TLS, at a loopback address, the cookie is `millrace`. Requests \
+                            other than `GET` need the header `X-Millrace-CSRF`, with any value, and \
+                            the `Origin` of the API; otherwise they are answered 403 `csrf_failed`.",
         },
     })
 }

@@ -87,17 +87,18 @@ fn limits(operation: &Operation) -> Value {
 /// Security requirements: alternatives, each with one scope.
 fn security(operation: &Operation) -> Value {
     if operation.access == Access::Open {
-        return json!([{}, { "personalKey": [] }]);
+        return json!([{}, { "personalKey": [] }, { "session": [] }]);
     }
     if operation.access == Access::Operator {
         return json!([{ "personalKey": [millrace_catalog::OPERATOR] }]);
     }
     if operation.scopes.is_empty() {
-        return json!([{ "personalKey": [] }]);
+        return json!([{ "personalKey": [] }, { "session": [] }]);
     }
     let scopes = operation.scopes.iter().map(scope_name);
     scopes
         .map(|scope| json!({ "personalKey": [scope] }))
+        .chain([json!({ "session": [] })])
         .collect()
 }
 
@@ -119,6 +120,7 @@ fn parameters(operation: &Operation) -> Value {
         Method::GET | Method::POST if operation.is_stream => {}
         Method::GET if !operation.is_list => parameters.push(shared("IfNoneMatch")),
         Method::GET => {}
+        Method::POST if operation.is_never_replayed => {}
         Method::POST => parameters.push(shared("IdempotencyKey")),
         _ => {}
     }

@@ -32,7 +32,8 @@ fn success(operation: &Operation, links: Map<String, Value>, schemas: &mut Schem
     if operation.has_tag() {
         headers.push("ETag");
     }
-    if operation.method == Method::POST && !operation.is_stream {
+    let is_replayed = !operation.is_stream && !operation.is_never_replayed;
+    if operation.method == Method::POST && is_replayed {
         headers.push("Idempotent-Replayed");
     }
     let shared = |name: &&str| json!({ "$ref": format!("#/components/headers/{name}") });
@@ -91,7 +92,8 @@ fn failures(operation: &Operation) -> BTreeSet<u16> {
     if operation.body.is_some() {
         statuses.extend([400, 413, 415]);
     }
-    if operation.method == Method::POST && !operation.is_stream {
+    let is_replayed = !operation.is_stream && !operation.is_never_replayed;
+    if operation.method == Method::POST && is_replayed {
         statuses.insert(409);
     }
     if operation.version.is_some() {

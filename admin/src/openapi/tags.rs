@@ -16,7 +16,7 @@ pub(super) struct Tag {
 }
 
 /// Groups of operations, in the order of the page.
-pub(super) static ALL: [Tag; 20] = [
+pub(super) static ALL: [Tag; 22] = [
     tag(
         "organizations",
         "Organizations",
@@ -53,6 +53,12 @@ pub(super) static ALL: [Tag; 20] = [
         "Personal keys",
         "Keys that requests to this API carry.",
     ),
+    tag(
+        "sign_in",
+        "Signing in",
+        "The beginning and the end of a session in a browser.",
+    ),
+    tag("sessions", "Sessions", "The caller's own sessions."),
     tag("activity", "Activity log", "Who changed what, and when."),
     tag(
         "live",
@@ -115,12 +121,13 @@ pub(super) static ALL: [Tag; 20] = [
 ];
 
 /// Parts of paths whose operations belong to another group.
-static FOLDED: [(&str, &str); 6] = [
+static FOLDED: [(&str, &str); 7] = [
     ("docs", "schema"),
     ("pipeline_destinations", "plugins"),
     ("pipeline_frontend_apps", "plugins"),
     ("pipeline_import_apps", "plugins"),
     ("pipeline_transformations", "plugins"),
+    ("sign_out", "sign_in"),
     ("usage", "stats"),
 ];
 

@@ -15,6 +15,7 @@ use crate::rejected_events::RESEND_EVENTS_MAX;
 use crate::response::ResponseSchema;
 use crate::response::stream::STREAM_BYTES;
 use crate::services::ApiConfig;
+use crate::sign_in_mails;
 use millrace_catalog::{CatalogLimits, limits};
 use millrace_live::SHOWN_PER_SECOND_MAX;
 use millrace_organizations::PLUGIN_SOURCE_BYTES_MAX;
@@ -77,6 +78,10 @@ pub(crate) enum Limit {
     HistoricalMigrations,
     ProxyRecords,
     PersonalKeys,
+    Sessions,
+    SignInLinks,
+    SignInMails,
+    SignInMailsToAddress,
     BatchExports,
     OpenBackfills,
     OrganizationBackfills,
@@ -166,14 +171,7 @@ impl Limit {
             Self::UserRequestsPerHour => of_user("user and hour", hour),
             Self::OrganizationRequestsPerMinute => of_members("organization and minute", minute),
             Self::OrganizationRequestsPerHour => of_members("organization and hour", hour),
-            Self::Connections => {
-                count("connections", "address", CONNECTIONS_PER_ADDRESS_MAX as u64)
-            }
-            Self::WrongKeys => count(
-                "wrong keys and tokens",
-                "address and minute",
-                settings.wrong_keys_per_minute_max.into(),
-            ),
+            Self::Connections | Self::WrongKeys => self.of_address(&settings),
             Self::Organizations => count("organizations", "owner", limits::OWNED_ORGANIZATIONS_MAX),
             Self::Members => of_organization("members", limits::MEMBERS_MAX),
             // Each member of an organization has a role once.
@@ -181,15 +179,19 @@ impl Limit {
             Self::Projects => of_organization("projects", limits::PROJECTS_MAX),
             Self::Domains => of_organization("domains", limits::DOMAINS_MAX),
             Self::Invites => of_organization("invites", limits::INVITES_MAX),
-            Self::InviteMails | Self::InviteMailsOfUser | Self::InviteMailsToAddress => {
-                self.of_mails()
-            }
+            Self::InviteMails
+            | Self::InviteMailsOfUser
+            | Self::InviteMailsToAddress
+            | Self::SignInMails
+            | Self::SignInMailsToAddress => self.of_mails(),
             Self::Roles => of_organization("roles", limits::ROLES_MAX),
             Self::HistoricalMigrations => {
                 of_organization("historical migrations", limits::HISTORICAL_MIGRATIONS_MAX)
             }
             Self::ProxyRecords => of_organization("proxy records", limits::PROXY_RECORDS_MAX),
             Self::PersonalKeys => count("keys in force", "user", limits::KEYS_PER_USER_MAX),
+            Self::Sessions => count("sessions", "user", limits::SESSIONS_PER_USER_MAX),
+            Self::SignInLinks => count("sign-in links", "user", limits::SIGN_IN_LINKS_PER_USER_MAX),
             Self::BatchExports => of_organization("batch_exports_max", catalog.batch_exports_max),
             Self::OpenBackfills => count(
                 "backfills that have not ended",
@@ -209,17 +211,39 @@ impl Limit {
         }
     }
 
-    /// Limits of the mails of invites.
-    fn of_mails(self) -> Count {
-        let (per, max) = match self {
-            Self::InviteMailsOfUser => ("user and hour", INVITATIONS_OF_USER_PER_HOUR_MAX),
-            Self::InviteMailsToAddress => {
-                ("recipient and hour", INVITATIONS_TO_ADDRESS_PER_HOUR_MAX)
+    /// Limits of an address, for whoever has no key.
+    fn of_address(self, settings: &ApiConfig) -> Count {
+        let (name, per, max) = match self {
+            Self::WrongKeys => {
+                let max = settings.wrong_keys_per_minute_max.into();
+                ("wrong keys and tokens", "address and minute", max)
             }
-            _ => ("organization and hour", INVITATIONS_PER_HOUR_MAX),
+            _ => ("connections", "address", CONNECTIONS_PER_ADDRESS_MAX as u64),
+        };
+        Count { name, per, max }
+    }
+
+    /// Limits of the mails of invites, and of mails with sign-in links.
+    fn of_mails(self) -> Count {
+        let (invites, sign_in) = ("mails of invites", "mails with sign-in links");
+        let (name, per, max) = match self {
+            Self::InviteMailsOfUser => (invites, "user and hour", INVITATIONS_OF_USER_PER_HOUR_MAX),
+            Self::InviteMailsToAddress => {
+                let max = INVITATIONS_TO_ADDRESS_PER_HOUR_MAX;
+                (invites, "recipient and hour", max)
+            }
+            Self::SignInMails => {
+                let max = sign_in_mails::OF_NETWORK_PER_HOUR_MAX;
+                (sign_in, "address and hour", max)
+            }
+            Self::SignInMailsToAddress => {
+                let max = sign_in_mails::TO_ADDRESS_PER_HOUR_MAX;
+                (sign_in, "recipient and hour", max)
+            }
+            _ => (invites, "organization and hour", INVITATIONS_PER_HOUR_MAX),
         };
         Count {
-            name: "mails of invites",
+            name,
             per,
             max: max.into(),
         }

@@ -82,6 +82,12 @@ impl Operation {
         self
     }
 
+    /// Marks an operation whose responses are not kept for replays: `Idempotency-Key` is ignored.
+    pub(crate) fn never_replayed(mut self) -> Self {
+        self.is_never_replayed = true;
+        self
+    }
+
     /// Marks a handler that waits for other services: it holds no lock, and depends on no version.
     pub(crate) fn waits_outside(mut self) -> Self {
         self.waits_outside = true;

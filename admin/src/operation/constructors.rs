@@ -217,6 +217,7 @@ impl Operation {
             is_list: false,
             is_action: false,
             is_stream: false,
+            is_never_replayed: false,
             waits_outside: false,
             version: None,
             live_fields: &[],

@@ -147,6 +147,9 @@ pub(crate) struct Operation {
     pub(crate) is_action: bool,
     /// True for a read, also one by `POST`, whose response is streamed.
     pub(crate) is_stream: bool,
+    /// True if `Idempotency-Key` is ignored: a replay could not set a cookie, and for strangers,
+    /// without a token in the path, the catalog keeps nothing.
+    pub(crate) is_never_replayed: bool,
     /// True if the handler waits for other services. No lock may be held meanwhile, so the
     /// operation depends on no version.
     pub(crate) waits_outside: bool,

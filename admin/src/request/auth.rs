@@ -1,38 +1,87 @@
-//! Authentication by personal key, and checks of what the key allows.
+//! Authentication by personal key or session, and checks of what the caller may.
 
-use crate::context::Context;
+use crate::context::{Context, Request};
 use crate::error::ApiError;
 use crate::operation::{Access, Operation};
+use crate::request::session_cookie;
 use crate::request::throttle::Throttle;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use millrace_catalog::{Catalog, Feature, Level, Organization, RequiredScope};
-use millrace_organizations::{Caller, PersonalKeys};
-use std::net::IpAddr;
+use millrace_catalog::{Catalog, CatalogError, Feature, Level, Organization, RequiredScope};
+use millrace_organizations::{Caller, PersonalKeys, Sessions};
 
-/// Authenticates the caller by the key of the request. Wrong keys count against the address they
-/// come from; right ones are served however many wrong ones came before.
+/// Credential that a request presents.
+#[derive(Clone, Copy)]
+enum Presented<'a> {
+    /// Personal key, in the header `Authorization`.
+    Key(&'a str),
+    /// Token of a session, in a cookie.
+    Session(&'a str),
+}
+
+impl<'a> Presented<'a> {
+    /// Credential of a request, whether it works or not. A key counts before a cookie, which
+    /// browsers send by themselves.
+    fn of(request: &'a Request) -> Option<Self> {
+        let key = bearer(&request.headers).map(Self::Key);
+        key.or_else(|| session_cookie::token(request).map(Self::Session))
+    }
+
+    async fn caller(self, catalog: &Catalog) -> Result<Option<Caller>, CatalogError> {
+        match self {
+            Self::Key(key) => PersonalKeys::new(catalog).authenticate(key).await,
+            Self::Session(token) => Sessions::new(catalog).authenticate(token).await,
+        }
+    }
+}
+
+/// Authenticates the caller by the key or the session of the request. Wrong ones count against the
+/// address they come from; right ones are served however many wrong ones came before. `None` for an
+/// operation that is open to all without a key, and without a session or with one that has ended:
+/// browsers send its cookie nevertheless.
 ///
 /// # Errors
 ///
-/// 401 without a working key, 429 after too many wrong ones, 503 if the catalog does not answer.
+/// 401 without a working key or session, 429 after too many wrong ones, 503 if the catalog does not
+/// answer.
 pub(crate) async fn authenticate(
     catalog: &Catalog,
-    headers: &HeaderMap,
+    request: &Request,
     throttle: &Throttle,
-    from: IpAddr,
-) -> Result<Caller, ApiError> {
-    let key = bearer(headers).ok_or_else(ApiError::not_authenticated)?;
-    if let Some(caller) = PersonalKeys::new(catalog).authenticate(key).await? {
-        return Ok(caller);
-    }
-    throttle.wrong_key(from).map_err(ApiError::throttled)?;
-    Err(ApiError::authentication_failed())
+    is_open: bool,
+) -> Result<Option<Caller>, ApiError> {
+    let Some(presented) = Presented::of(request) else {
+        return match is_open && !request.headers.contains_key(AUTHORIZATION) {
+            true => Ok(None),
+            false => Err(ApiError::not_authenticated()),
+        };
+    };
+    let caller = presented.caller(catalog).await?;
+    let ended = match presented {
+        _ if caller.is_some() => return Ok(caller),
+        Presented::Session(_) if is_open => return Ok(None),
+        Presented::Session(_) => ApiError::session_ended(),
+        Presented::Key(_) => ApiError::authentication_failed(),
+    };
+    let counted = throttle.wrong_key(request.address);
+    counted.map_err(ApiError::throttled)?;
+    Err(ended)
 }
 
-/// Returns true if the request presents a key, whether it works or not.
-pub(crate) fn is_presented(headers: &HeaderMap) -> bool {
-    headers.contains_key(AUTHORIZATION)
+/// Caller of a request, looked up again without any limit; `None` if the key or the session does
+/// not work any more.
+///
+/// # Errors
+///
+/// Any database error.
+pub(crate) async fn caller_of(
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<Option<Caller>, CatalogError> {
+    match Presented::of(request) {
+        Some(presented) => presented.caller(catalog).await,
+        None => Ok(None),
+    }
 }
 
 /// Checks the key's scopes: one of `needs` is enough, and none is required if `needs` is empty.
@@ -101,7 +150,7 @@ pub(crate) fn require_feature(
 }
 
 /// Key of the header `Authorization: Bearer <key>`; the scheme in any case.
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, key) = value.trim().split_once(' ')?;
     let key = key.trim();

@@ -39,7 +39,7 @@ pub(crate) fn resolved(context: &Context, name: &str) -> String {
         }
         (_, "@current") => {
             let caller = context.caller.as_deref();
-            caller.map(|caller| caller.key_id.to_string())
+            caller.map(|caller| caller.credential.id().to_string())
         }
         _ => parse(text).map(|id| id.to_string()),
     };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `render` | the HTTP response of a success or an error |
 //! | `paced_body` | a body that is sent in pieces, and cut off if it is read too slowly |
+//! | `page_headers` | headers that all pages for people have |
 //! | `budget` | memory that all bodies and responses may take |
 //! | `read_slots` | concurrency limit of large reads |
 //! | `coded` | a body that never changes, plain and compressed |
@@ -14,6 +15,7 @@ pub(crate) mod budget;
 pub(crate) mod coded;
 pub(crate) mod keyed;
 pub(crate) mod paced_body;
+pub(crate) mod page_headers;
 pub(crate) mod read_slots;
 pub(crate) mod render;
 pub(crate) mod stream;
@@ -21,7 +23,7 @@ pub(crate) mod stream;
 use crate::change::etag;
 use crate::error::ApiError;
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use stream::BodyStream;
@@ -42,6 +44,8 @@ pub(crate) struct ApiResponse {
     pub(crate) tag: Option<String>,
     /// Coding of the body; `None` if there is no other.
     pub(crate) coding: Option<Coding>,
+    /// Cookie to set or to remove.
+    pub(crate) cookie: Option<HeaderValue>,
 }
 
 /// Content coding of a body that there is in several.
@@ -69,6 +73,7 @@ impl ApiResponse {
             stream: None,
             tag: None,
             coding: None,
+            cookie: None,
         })
     }
 
@@ -81,6 +86,7 @@ impl ApiResponse {
             stream: None,
             tag: None,
             coding: None,
+            cookie: None,
         }
     }
 
@@ -149,6 +155,24 @@ impl<T: Serialize + JsonSchema> IntoApiResponse for WithStatus<T> {
     }
 }
 
+/// Return value with a cookie to set or to remove. A replay by `Idempotency-Key` has no cookie.
+pub(crate) struct WithCookie<T> {
+    pub(crate) cookie: Option<HeaderValue>,
+    pub(crate) body: T,
+}
+
+impl<T: IntoApiResponse> IntoApiResponse for WithCookie<T> {
+    fn schema() -> ResponseSchema {
+        T::schema()
+    }
+
+    fn into_api_response(self) -> HandlerResult {
+        let mut response = self.body.into_api_response()?;
+        response.cookie = self.cookie;
+        Ok(response)
+    }
+}
+
 /// HTML page as the return value of a handler.
 pub(crate) struct Html(pub(crate) ApiResponse);
 
@@ -175,6 +199,7 @@ impl Csv {
             tag: Some(etag::of(&body)),
             stream: None,
             coding: None,
+            cookie: None,
             body,
         })
     }

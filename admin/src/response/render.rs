@@ -4,11 +4,12 @@ use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::request::accept;
 use crate::request::throttle::RateLimitStatus;
+use crate::response::page_headers::PAGE_HEADERS;
 use crate::response::stream::{BodyStream, STREAM_BYTES};
 use crate::response::{ApiResponse, Coding};
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, VARY,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, SET_COOKIE, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -35,6 +36,8 @@ pub(crate) struct Success {
     pub(crate) tag: Option<String>,
     /// Coding of the body; `None` if there is no other.
     pub(crate) coding: Option<Coding>,
+    /// Cookie to set or to remove.
+    pub(crate) cookie: Option<HeaderValue>,
     /// True if this replays the response of an earlier request.
     pub(crate) is_replay: bool,
     /// True if the response must not be cached: it has a secret, or fields that its tag leaves out.
@@ -50,8 +53,10 @@ impl Success {
             stream: response.stream,
             tag: response.tag,
             coding: response.coding,
+            cookie: response.cookie,
             is_replay: false,
             is_uncopied: operation.is_stream
+                || operation.is_never_replayed
                 || !(operation.shown_once.is_empty() && operation.live_fields.is_empty()),
         }
     }
@@ -102,10 +107,15 @@ fn succeeded(success: Success) -> Response {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if success.content_type.starts_with("text/html") {
-        headers.insert(
-            CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static(PAGE_POLICY),
-        );
+        for (name, value) in [(CONTENT_SECURITY_POLICY, PAGE_POLICY)]
+            .into_iter()
+            .chain(PAGE_HEADERS)
+        {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+    }
+    if let Some(cookie) = success.cookie {
+        headers.insert(SET_COOKIE, cookie);
     }
     if success.coding.is_some() {
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));

@@ -20,6 +20,8 @@ mod rejected_events;
 mod role_memberships;
 mod role_scopes;
 mod roles;
+mod sessions;
+mod sign_in;
 mod signup;
 mod stats;
 mod users;
@@ -49,6 +51,8 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
         rejected_events::operations(),
         role_memberships::operations(),
         roles::operations(),
+        sessions::operations(),
+        sign_in::operations(),
         signup::operations(),
         stats::operations(),
         documentation::operations(published),

@@ -152,7 +152,8 @@ async fn roll(context: Context, _: Nothing) -> Result<CreatedBody, ApiError> {
 
 fn id(context: &Context) -> Result<Uuid, ApiError> {
     if context.text("id") == CURRENT {
-        return Ok(context.caller()?.key_id);
+        let key_id = context.caller()?.credential.key_id();
+        return key_id.ok_or_else(ApiError::not_found);
     }
     context.uuid("id")
 }

@@ -1,15 +1,16 @@
 //! `/api/signup/:token/`: reading and accepting an invitation by its link.
 
+use super::sign_in::{cookie_of, user_agent};
 use super::users::UserBody;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::level_number::LevelNumber;
 use crate::mail::MemberJoined;
 use crate::operation::{Limit, Operation};
-use crate::response::WithStatus;
+use crate::response::{WithCookie, WithStatus};
 use http::StatusCode;
 use millrace_catalog::{Patch, UtcTime};
-use millrace_organizations::{Invites, Joined, Members, OpenInvite};
+use millrace_organizations::{Joined, Members, OpenInvite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -29,12 +30,20 @@ pub(crate) fn operations() -> Vec<Operation> {
             .limited_by(&[Limit::Invites, Limit::Members])
             .note(
                 "Without a key a new account is created, with a first personal key that is shown \
-                             only here (201). An existing account accepts with one of its keys (200).",
+                             only here (201), or with `session`, which sets the cookie of a session \
+                             instead. An existing account accepts with one of its keys, or its \
+                             session (200).",
             )
             .open()
             .also_responds_with(StatusCode::OK)
             .shown_once(&["personal_api_key"])
             .fails(400, "expired", EXPIRED)
+            .fails(
+                400,
+                "insecure_address",
+                "`session` was asked for at an address that is neither HTTPS nor of a loopback \
+                 interface.",
+            )
             .fails(
                 400,
                 "account_exists",
@@ -95,6 +104,8 @@ struct AcceptBody {
     /// Last name of a new account.
     #[schemars(length(max = 150))]
     last_name: Patch<String>,
+    /// True to sign a new account in on this browser, in the place of creating a key for it.
+    session: Patch<bool>,
 }
 
 /// Result of accepting an invitation.
@@ -106,7 +117,8 @@ struct SignedUpBody {
     /// Id of the organization.
     organization_id: Uuid,
     level: LevelNumber,
-    /// First personal key of a new account, with the scope `*`; null for an existing account.
+    /// First personal key of a new account, with the scope `*`; null for an existing account, and
+    /// with `session`.
     personal_api_key: Option<String>,
 }
 
@@ -131,24 +143,40 @@ async fn retrieve(context: Context) -> Result<SignupBody, ApiError> {
     Ok(open.into())
 }
 
-async fn accept(context: Context, body: AcceptBody) -> Result<WithStatus<SignedUpBody>, ApiError> {
-    let (catalog, token) = (context.catalog(), context.text("token"));
+async fn accept(
+    context: Context,
+    body: AcceptBody,
+) -> Result<WithCookie<WithStatus<SignedUpBody>>, ApiError> {
+    let (invites, token) = (context.invites(), context.text("token"));
+    let wants_session = body.session.sent().unwrap_or_default();
+    let mut cookie = None;
     let (status, joined) = match &context.caller {
-        Some(caller) => (
-            StatusCode::OK,
-            Invites::new(catalog).accept_as(token, caller).await?,
-        ),
+        Some(caller) => (StatusCode::OK, invites.accept_as(token, caller).await?),
         None => {
             let first_name = body.first_name.sent().unwrap_or_default();
             let last_name = body.last_name.sent().unwrap_or_default();
-            let made = Invites::new(catalog).accept_as_new(token, &first_name, &last_name);
-            (StatusCode::CREATED, made.await?)
+            let joined = if wants_session {
+                // Before the token is used up.
+                cookie = Some(cookie_of(&context)?);
+                let user_agent = user_agent(&context.request.headers);
+                let made = invites.accept_in_browser(token, &first_name, &last_name, user_agent);
+                made.await?
+            } else {
+                let made = invites.accept_as_new(token, &first_name, &last_name);
+                made.await?
+            };
+            (StatusCode::CREATED, joined)
         }
     };
     announce(&context, &joined);
-    Ok(WithStatus {
-        status,
-        body: joined.into(),
+    let opened = cookie.zip(joined.session.as_ref());
+    let cookie = opened.map(|(cookie, session)| cookie.set(session.token.expose()));
+    Ok(WithCookie {
+        cookie: cookie.transpose()?,
+        body: WithStatus {
+            status,
+            body: joined.into(),
+        },
     })
 }
 

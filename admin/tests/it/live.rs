@@ -9,8 +9,9 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use millrace_catalog::Level;
+use millrace_catalog::{Actor, Level};
 use millrace_live::{Fate, LiveFilter};
+use millrace_organizations::Sessions;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ on_both!(
 );
 on_both!(
     threads: a_stream_ends_with_the_access_of_its_caller,
+    a_stream_ends_with_the_session_of_its_viewer,
     streams_of_one_user_are_limited,
     a_stop_ends_streams,
 );
@@ -121,12 +123,20 @@ async fn begin(
     server: &TestServer,
     key: &str,
 ) -> (http1::SendRequest<Empty<Bytes>>, http::Response<Incoming>) {
+    begin_with(server, ("authorization", &format!("Bearer {key}"))).await
+}
+
+/// Begins such a stream with the header of a credential.
+async fn begin_with(
+    server: &TestServer,
+    (name, value): (&str, &str),
+) -> (http1::SendRequest<Empty<Bytes>>, http::Response<Incoming>) {
     let stream = TcpStream::connect(server.address).await.unwrap();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     let request = http::Request::get(format!("{LIVE}?event={ENDLESS}"))
         .header("host", "localhost")
-        .header("authorization", format!("Bearer {key}"))
+        .header(name, value)
         .body(Empty::new())
         .unwrap();
     let response = sender.send_request(request).await.unwrap();
@@ -166,6 +176,32 @@ async fn a_stream_ends_with_the_access_of_its_caller() {
     let goes_on = async { while others.frame().await.is_some() {} };
     let ended = timeout(Duration::from_secs(3), goes_on).await;
     assert!(ended.is_err(), "it ended");
+    server.stop().await;
+}
+
+async fn a_stream_ends_with_the_session_of_its_viewer() {
+    let server = TestServer::start_unthrottled().await;
+    let fixture = &server.fixture;
+    let sessions = Sessions::new(&fixture.catalog);
+    let system = Actor::system();
+    let link = sessions
+        .create_link(&system, &fixture.made.owner_email)
+        .await;
+    let opened = sessions
+        .sign_in(link.unwrap().token.expose(), "")
+        .await
+        .unwrap();
+    let cookie = format!("millrace={}", opened.token.expose());
+    let (_sender, watching) = begin_with(&server, ("cookie", &cookie)).await;
+    assert_eq!(watching.status(), 200);
+    let path = format!("/api/sessions/{}/", opened.record.id);
+    let ended = fixture
+        .send("DELETE", &path, Some(fixture.owner_key()))
+        .await;
+    assert_eq!(ended.status, 204, "{ended:?}");
+    let since = Instant::now();
+    read(watching).await;
+    assert!(since.elapsed() < Duration::from_secs(10));
     server.stop().await;
 }
 

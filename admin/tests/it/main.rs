@@ -71,6 +71,7 @@ mod request_ids;
 mod roles;
 mod server;
 mod servers;
+mod sign_in;
 mod signup;
 mod signup_page;
 mod slow_requests;

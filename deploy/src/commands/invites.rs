@@ -64,8 +64,8 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     })
 }
 
-/// Base URL of the signup page: as configured, or the address of the local server.
-fn base_url(config: &Config) -> anyhow::Result<String> {
+/// Base URL of pages for people: as configured, or the address of the local server.
+pub(super) fn base_url(config: &Config) -> anyhow::Result<String> {
     if let Some(url) = &config.admin_public_url {
         return Ok(url.clone());
     }

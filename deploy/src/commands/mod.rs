@@ -20,6 +20,7 @@ pub mod purge;
 pub mod query;
 pub mod rejected_events;
 pub mod secrets;
+pub mod sign_in_link;
 mod table;
 pub mod tail;
 

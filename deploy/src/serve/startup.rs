@@ -17,14 +17,15 @@ use crate::live_endpoint::AdvertisedEndpoint;
 use crate::signals::StopSignal;
 use crate::{
     bootstrap, catalog_identity, clickhouse_sync, clickhouse_watch, connect, engine, output,
-    plain_listeners, preflight,
+    plain_listeners, preflight, sign_in_link,
 };
 use anyhow::Context;
-use millrace_catalog::Catalog;
+use millrace_catalog::{Actor, Catalog};
 use millrace_embedded::Supervisor;
 use millrace_ingest::keys::Keys;
 use millrace_ingest::{HealthServer, MetricsSource, Readiness};
 use millrace_live::{LiveFeed, LiveHub, LiveTap};
+use millrace_organizations::BootstrapOptions;
 use millrace_tls::ServerTls;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -244,14 +245,38 @@ impl<'a> Startup<'a> {
         let watched =
             clickhouse_watch::begin(config, self.parts.ingest, &self.readiness, restarter);
         let problem = watched.await;
+        let sign_in_link = first_link(config, &opened).await;
         let banner = Banner {
             credentials,
             path,
             shows_personal_key: opened.is_first_start && std::io::stdout().is_terminal(),
+            sign_in_link: sign_in_link.as_deref(),
             is_embedded: matches!(config.engine, Engine::Embedded { .. }),
             clickhouse_problem: problem.as_deref(),
         };
         output::print(&banner.to_string());
         Ok(server)
+    }
+}
+
+/// Link that signs the owner in after the first start; `None` at later ones, or without the API.
+/// Unlike the personal key it is printed wherever the output goes: it works once, and not for long.
+async fn first_link(config: &Config, opened: &OpenedState) -> Option<String> {
+    let own_url = &opened.credentials.admin_url;
+    if !opened.is_first_start || own_url.is_empty() {
+        return None;
+    }
+    let base_url = config.admin_public_url.as_ref().unwrap_or(own_url);
+    let owner = BootstrapOptions::default().owner_email;
+    let actor = Actor::system();
+    let made = sign_in_link::create(&opened.catalog, &actor, base_url, &owner);
+    match made.await {
+        Ok(link) => Some(link.url),
+        Err(error) => {
+            tracing::warn!(
+                "no link to sign in was created, `millrace sign-in-link` creates one: {error}"
+            );
+            None
+        }
     }
 }

@@ -224,6 +224,7 @@ fn rejected_texts_are_reported_in_one_line() {
         "invites create --email a@example.com --first-name EMAIL",
         "migrations approve --project-id 1 --total-events 1 --events-per-minute 1 --note EMAIL",
         "members remove --user EMAIL",
+        "sign-in-link --email EMAIL",
     ] {
         let output = env.run(command, Path::new(""));
         assert_plain(&output, command);

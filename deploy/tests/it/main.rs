@@ -66,6 +66,7 @@ mod secrets;
 mod server;
 mod service;
 mod settings;
+mod sign_in;
 mod sql_texts;
 mod stats;
 mod stop;

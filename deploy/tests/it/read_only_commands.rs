@@ -33,6 +33,7 @@ pub const COMMANDS: [&str; 42] = [
     "members set-level --user owner@localhost --level 15",
     "members remove --user owner@localhost",
     "invites create --email a@example.com",
+    "sign-in-link --email owner@localhost",
     "migrations list",
     "migrations approve --project-id 1 --total-events 1 --events-per-minute 1",
     "migrations reject 018f2a3b-0000-7000-8000-000000000000",

@@ -7,7 +7,7 @@ use sea_orm::prelude::Uuid;
 /// the activity log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// User, through a personal key or while signing up.
+    /// User, through a personal key or a session, or while signing up or in.
     User {
         /// Number of the user.
         user_id: i64,
@@ -15,7 +15,7 @@ pub enum Actor {
         first_name: String,
         /// Address at the time of the change.
         email: String,
-        /// Key that was presented; `None` while signing up.
+        /// Key that was presented; `None` without one.
         key_id: Option<Uuid>,
     },
     /// Operator at a terminal, who may open the database.
@@ -25,7 +25,7 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// User with the key that was presented.
+    /// User with the key that was presented, if one was.
     #[must_use]
     pub fn user(user: &users::Model, key_id: Option<Uuid>) -> Self {
         Self::User {

@@ -39,8 +39,8 @@
 //!   transaction. Exceptions: runs of batch exports that Millrace creates by itself are their own
 //!   record, nodes belong to no organization, that a property column is there is seen in
 //!   ClickHouse, and what `cleanup` deletes is written to the process's log.
-//! - Personal keys are stored as hashes only; their values exist only in the response that
-//!   created them.
+//! - Personal keys, tokens of sessions and of links are stored as hashes only; their values exist
+//!   only in the response, or the link, that created them.
 //! - Every function behaves alike on both databases; every test runs on both.
 
 #![forbid(unsafe_code)]
@@ -114,6 +114,7 @@ pub use entities::proxy_records::{Model as ProxyRecord, ProxyStatus};
 pub use entities::rejected_event_resends::Model as RejectedEventResend;
 pub use entities::role_memberships::Model as RoleMembership;
 pub use entities::roles::{FlagsAccess, Model as Role};
+pub use entities::sessions::{Model as SessionRecord, SignInMethod};
 pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation, is_duplicate};
 pub use features::{FEATURES, Feature};

@@ -38,6 +38,10 @@ pub const RESPONSE_BYTES_RESERVED_PER_USER: u64 = 256 << 10;
 pub const KEYS_PER_USER_MAX: u64 = 100;
 /// Keys of a user that were revoked or have expired: with more, that which ended first is deleted.
 pub const ENDED_KEYS_PER_USER_MAX: u64 = 1_000;
+/// Sessions of a user: with more, that which was used least recently ends.
+pub const SESSIONS_PER_USER_MAX: u64 = 20;
+/// Links of a user that sign in: with more, the oldest stops working.
+pub const SIGN_IN_LINKS_PER_USER_MAX: u64 = 5;
 
 /// Property columns of a project, and as many for all projects.
 pub const PROPERTY_COLUMNS_MAX: u64 = 20;

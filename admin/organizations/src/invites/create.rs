@@ -1,7 +1,8 @@
 //! Creating invites, and new links for them.
 
 use super::validation::{CheckedInvite, blame_item, find_duplicate, must_be_no_member, must_fit};
-use super::{Invite, InviteToken, Invites, NewInvite, find_invite, invite_audit};
+use super::{Invite, Invites, NewInvite, find_invite, invite_audit};
+use crate::secret_token::SecretToken;
 use millrace_catalog::entities::{organization_invites as invites, organizations, users};
 use millrace_catalog::features::ADVANCED_PERMISSIONS;
 use millrace_catalog::limits::{self, must_have_fewer};
@@ -24,7 +25,7 @@ pub struct SentInvite {
     /// Invite as members see it.
     pub invite: Invite,
     /// Secret of its link.
-    pub token: InviteToken,
+    pub token: SecretToken,
     /// Organization, for the mail.
     pub organization: organizations::Model,
 }
@@ -120,7 +121,7 @@ impl Invites<'_> {
         let own = invites::Column::OrganizationId.eq(id);
         let had = invites::Entity::find().filter(own).count(within).await?;
         must_have_fewer("An organization", limits::INVITES_MAX, "invites", had)?;
-        let token = InviteToken::generate()?;
+        let token = SecretToken::generate()?;
         let now = self.0.now();
         let row = invites::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),
@@ -151,7 +152,7 @@ impl Invites<'_> {
         self,
         within: &DatabaseTransaction,
         record: invites::Model,
-        token: InviteToken,
+        token: SecretToken,
         organization: organizations::Model,
     ) -> Result<SentInvite, Abort> {
         let created_by = match record.created_by_id {
@@ -186,7 +187,7 @@ impl Invites<'_> {
             let mut invite = find_invite(&transaction, organization_id, id).await?;
             must_act_as(&transaction, actor, organization_id, invite.level).await?;
             must_be_no_member(&transaction, organization_id, &invite.email_key).await?;
-            let token = InviteToken::generate()?;
+            let token = SecretToken::generate()?;
             let before = invite.expires_at;
             let now = self.0.now();
             invite.token_hash = token.hash();

@@ -5,19 +5,16 @@
 //! | `create` | creating invites, and new links for them |
 //! | `validation` | validation of new invites |
 //! | `signup` | accepting invites |
-//! | `token` | secret in the link of an invite |
 //!
 //! An invite is opened by its token, of which only a hash is stored; its id opens nothing. Expired
 //! invites stay listed until they are deleted, sent again or replaced.
 
 mod create;
 mod signup;
-mod token;
 mod validation;
 
 pub use create::SentInvite;
 pub use signup::{Joined, OpenInvite};
-pub use token::InviteToken;
 pub use validation::NewInvite;
 
 use crate::members::users_by_id;

@@ -1,19 +1,20 @@
 //! Acceptance of an invite, with a new account or with an existing one.
 
-use super::{InviteToken, Invites};
+use super::Invites;
+use crate::caller::Caller;
 use crate::members::{Member, joined, member_audit};
 use crate::names::checked_text;
 use crate::organizations::insert_membership;
-use crate::personal_keys::{Caller, CreatedPersonalKey, KeyConstraints, PersonalKeys};
-use crate::users::{NewUser, insert_user};
+use crate::personal_keys::{CreatedPersonalKey, KeyConstraints, PersonalKeys};
+use crate::secret_token::SecretToken;
+use crate::sessions::{OpenedSession, Sessions};
+use crate::users::{NewUser, insert_user, prove_address};
 use millrace_catalog::cleanup::mark_used;
 use millrace_catalog::entities::{organization_invites as invites, organizations, users};
 use millrace_catalog::limits::{MEMBERS_MAX, must_have_fewer};
 use millrace_catalog::transaction::{Abort, lock_organization};
-use millrace_catalog::{Activity, Actor, CatalogError, ChangeError, Scopes, is_duplicate};
-use sea_orm::{
-    ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
-};
+use millrace_catalog::{Activity, Actor, CatalogError, ChangeError, SignInMethod, is_duplicate};
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter};
 
 /// Longest first or last name, in characters.
 const NAME_CHARS_MAX: usize = 150;
@@ -39,6 +40,16 @@ pub struct Joined {
     pub member: Member,
     /// First key, with scope `*`, of a new account.
     pub key: Option<CreatedPersonalKey>,
+    /// First session of a new account, in the place of a key.
+    pub session: Option<OpenedSession>,
+}
+
+/// First credential of a new account.
+enum FirstCredential<'a> {
+    /// Personal key, for programs.
+    Key,
+    /// Session of a browser, by the name that it gives itself.
+    Session(&'a str),
 }
 
 impl Invites<'_> {
@@ -77,6 +88,34 @@ impl Invites<'_> {
         first_name: &str,
         last_name: &str,
     ) -> Result<Joined, ChangeError> {
+        self.accept_with(token, (first_name, last_name), FirstCredential::Key)
+            .await
+    }
+
+    /// Accepts an invite like [`Invites::accept_as_new`], and signs the new account in, in place of
+    /// creating a key for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Invites::accept_as_new`].
+    pub async fn accept_in_browser(
+        self,
+        token: &str,
+        first_name: &str,
+        last_name: &str,
+        user_agent: &str,
+    ) -> Result<Joined, ChangeError> {
+        let credential = FirstCredential::Session(user_agent);
+        self.accept_with(token, (first_name, last_name), credential)
+            .await
+    }
+
+    async fn accept_with(
+        self,
+        token: &str,
+        (first_name, last_name): (&str, &str),
+        credential: FirstCredential<'_>,
+    ) -> Result<Joined, ChangeError> {
         let first_name = checked_text("first_name", first_name, NAME_CHARS_MAX)?;
         let last_name = checked_text("last_name", last_name, NAME_CHARS_MAX)?;
         let transaction = self.0.begin().await?;
@@ -91,17 +130,26 @@ impl Invites<'_> {
             let user = self.add_account(&transaction, new, proved).await?;
             let actor = Actor::user(&user, None);
             let mut joined = self.join(&transaction, &actor, accepted, user).await?;
-            let constraints = KeyConstraints {
-                label: KEY_LABEL.to_owned(),
-                scopes: Scopes::all(),
-                expires_at: None,
-                scoped_organizations: None,
-            };
-            let user_id = joined.member.user.id;
-            let key = PersonalKeys::new(self.0)
-                .add(&transaction, &actor, user_id, constraints)
-                .await?;
-            joined.key = Some(key);
+            match credential {
+                FirstCredential::Key => {
+                    let constraints = KeyConstraints {
+                        label: KEY_LABEL.to_owned(),
+                        ..KeyConstraints::none()
+                    };
+                    let user_id = joined.member.user.id;
+                    let key = PersonalKeys::new(self.0)
+                        .add(&transaction, &actor, user_id, constraints)
+                        .await?;
+                    joined.key = Some(key);
+                }
+                FirstCredential::Session(user_agent) => {
+                    let user = joined.member.user.clone();
+                    let session = Sessions::new(self.0)
+                        .open(&transaction, user, SignInMethod::Invite, user_agent)
+                        .await?;
+                    joined.session = Some(session);
+                }
+            }
             Ok(joined)
         };
         let joined = joined.await;
@@ -129,7 +177,7 @@ impl Invites<'_> {
             }
             let actor = caller.actor();
             let user = match proves_address(&accepted.invite) {
-                true => self.address_proved(&transaction, user).await?,
+                true => prove_address(&transaction, user, self.0.now()).await?,
                 false => user,
             };
             self.join(&transaction, &actor, accepted, user).await
@@ -183,24 +231,6 @@ impl Invites<'_> {
         })
     }
 
-    /// Marks a user's address as verified.
-    async fn address_proved(
-        self,
-        within: &DatabaseTransaction,
-        user: users::Model,
-    ) -> Result<users::Model, Abort> {
-        if user.is_email_verified == Some(true) {
-            return Ok(user);
-        }
-        let change = users::ActiveModel {
-            id: ActiveValue::Unchanged(user.id),
-            is_email_verified: ActiveValue::Set(Some(true)),
-            updated_at: ActiveValue::Set(self.0.now()),
-            ..Default::default()
-        };
-        Ok(users::Entity::update(change).exec(within).await?)
-    }
-
     async fn join(
         self,
         within: &DatabaseTransaction,
@@ -231,6 +261,7 @@ impl Invites<'_> {
             organization,
             member,
             key: None,
+            session: None,
         })
     }
 }
@@ -258,7 +289,7 @@ async fn find_by_token<C: ConnectionTrait>(
     db: &C,
     token: &str,
 ) -> Result<Option<invites::Model>, DbErr> {
-    let Some(token) = InviteToken::parse(token) else {
+    let Some(token) = SecretToken::parse(token) else {
         return Ok(None);
     };
     let found = invites::Entity::find()

@@ -6,8 +6,9 @@
 use super::{Member, Members, find_member};
 use crate::invites::Invites;
 use crate::organizations::delete_membership;
-use millrace_catalog::entities::organization_memberships as memberships;
-use millrace_catalog::transaction::{Abort, acting_level, lock_organization};
+use crate::sessions::end_all_of;
+use millrace_catalog::entities::{organization_memberships as memberships, users};
+use millrace_catalog::transaction::{Abort, acting_level, lock_organization, locked};
 use millrace_catalog::{Activity, ActivityScope, Actor, AuditChange, ChangeError, Level};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
@@ -79,7 +80,7 @@ impl Members<'_> {
     }
 
     /// Removes a member from an organization, with their roles there and the invites that they
-    /// sent. Their keys stay, and lose access. Everybody may leave.
+    /// sent. Their keys stay, and lose access; their sessions end. Everybody may leave.
     ///
     /// # Errors
     ///
@@ -111,6 +112,10 @@ impl Members<'_> {
             must_stand_above(acting, &member)?;
         }
         must_not_be_last_owner(within, &member).await?;
+        // Nobody signs in meanwhile.
+        let user = locked(within, users::Entity::find_by_id(member.user.id));
+        user.one(within).await?;
+        end_all_of(within, member.user.id, self.0.now()).await?;
         delete_membership(within, &member.membership).await?;
         let audit = member_audit(Activity::Deleted, &member);
         let audit = audit.field("level", member.membership.level.number(), ());

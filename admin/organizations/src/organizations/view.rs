@@ -1,7 +1,7 @@
 //! Organizations as their members see them.
 
 use super::Organizations;
-use crate::personal_keys::Caller;
+use crate::caller::Caller;
 use millrace_catalog::entities::{
     organization_memberships as memberships, organizations, projects,
 };

@@ -1,24 +1,12 @@
-//! Audit entries about keys in the logs of organizations, and the locks that they need.
-//!
-//! A log is deleted with its organization. An entry that is written during the deletion would stay
-//! for ever, so the organizations of the entries are locked against deletion until the transaction
-//! ends.
+//! Audit entries about keys in the logs of organizations.
 
 use super::PersonalKeys;
+use crate::user_changes::{joined_by, record_in};
 use millrace_catalog::entities::{
-    organization_memberships as memberships, organizations, personal_api_keys as keys, users,
+    organization_memberships as memberships, personal_api_keys as keys,
 };
-use millrace_catalog::transaction::locked;
 use millrace_catalog::{Actor, AuditChange};
-use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{LockBehavior, LockType};
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
-    QueryOrder, QuerySelect, Select,
-};
-
-/// Most organizations in whose logs a key's change is written, oldest memberships first.
-const ORGANIZATIONS_LOGGED_MAX: u64 = 100;
+use sea_orm::{ColumnTrait, DatabaseTransaction, DbErr, QueryFilter};
 
 impl PersonalKeys<'_> {
     /// Writes a key's change into the logs of the organizations that it can access, or could
@@ -41,63 +29,6 @@ impl PersonalKeys<'_> {
             let only = only.into_iter().flat_map(|ids| ids.0.iter().copied());
             reached = reached.filter(memberships::Column::OrganizationId.is_in(only));
         }
-        let reached: Vec<Uuid> = reached
-            .limit(ORGANIZATIONS_LOGGED_MAX)
-            .into_tuple()
-            .all(within)
-            .await?;
-        // Organizations that the owner joined since the lock are not waited for, which could
-        // deadlock.
-        let reached = lock_existing(within, reached, Some(LockBehavior::SkipLocked)).await?;
-        for id in &reached {
-            self.0
-                .record(within, actor, audit.narrowed_to(Some(*id)))
-                .await?;
-        }
-        if reached.is_empty() {
-            self.0.record(within, actor, audit).await?;
-        }
-        Ok(())
+        record_in(self.0, within, actor, audit, reached).await
     }
-}
-
-/// Locks a user, so that the user's keys are changed one after the other. The user's organizations
-/// are locked first, as changes of one lock it before its members.
-pub(super) async fn lock_user(within: &DatabaseTransaction, user_id: i64) -> Result<(), DbErr> {
-    let joined: Vec<Uuid> = joined_by(user_id).into_tuple().all(within).await?;
-    lock_existing(within, joined, None).await?;
-    let query = locked(within, users::Entity::find_by_id(user_id));
-    query.one(within).await.map(drop)
-}
-
-/// Query for the ids of a user's organizations, oldest memberships first.
-fn joined_by(user_id: i64) -> Select<memberships::Entity> {
-    memberships::Entity::find()
-        .select_only()
-        .column(memberships::Column::OrganizationId)
-        .filter(memberships::Column::UserId.eq(user_id))
-        .order_by_asc(memberships::Column::JoinedAt)
-        .order_by_asc(memberships::Column::Id)
-}
-
-/// Locks organizations against deletion until the transaction ends, and returns the existing ones:
-/// SQLite is locked whole; in PostgreSQL, their rows are locked as if something referred to them.
-/// Rows are locked in one order everywhere, in which the counts of entries are locked, too.
-async fn lock_existing(
-    within: &DatabaseTransaction,
-    ids: Vec<Uuid>,
-    behavior: Option<LockBehavior>,
-) -> Result<Vec<Uuid>, DbErr> {
-    let mut query = organizations::Entity::find()
-        .select_only()
-        .column(organizations::Column::Id)
-        .filter(organizations::Column::Id.is_in(ids))
-        .order_by_asc(organizations::Column::Id);
-    if within.get_database_backend() == DbBackend::Postgres {
-        query = match behavior {
-            Some(behavior) => query.lock_with_behavior(LockType::KeyShare, behavior),
-            None => query.lock(LockType::KeyShare),
-        };
-    }
-    query.into_tuple().all(within).await
 }

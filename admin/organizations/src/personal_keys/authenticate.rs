@@ -1,37 +1,15 @@
 //! Authentication of callers by personal keys.
 
 use super::PersonalKeys;
+use crate::caller::{Caller, Credential};
 use millrace_catalog::cleanup::in_force;
-use millrace_catalog::entities::personal_api_keys::{self as keys, OrganizationIds};
-use millrace_catalog::entities::users;
+use millrace_catalog::entities::{personal_api_keys as keys, users};
 use millrace_catalog::key::PersonalKey;
-use millrace_catalog::{Actor, CatalogError, Scopes, UtcTime};
-use sea_orm::prelude::Uuid;
+use millrace_catalog::{CatalogError, UtcTime};
 use sea_orm::{ActiveValue, ColumnTrait, EntityTrait, JoinType, QueryFilter, QuerySelect};
 
 /// Age at which the time of last use is written again, in microseconds.
 const LAST_USED_STEP_MICROS: i64 = 3_600_000_000;
-
-/// Authenticated caller of the admin API, with the permissions of the key.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    /// Owner of the key.
-    pub user: users::Model,
-    /// Id of the key.
-    pub key_id: Uuid,
-    /// Scopes of the key; they never exceed the present permissions of its owner.
-    pub scopes: Scopes,
-    /// Only organizations that the key can access; `None`: all of its owner's.
-    pub scoped_organizations: Option<OrganizationIds>,
-}
-
-impl Caller {
-    /// Actor of this request's changes.
-    #[must_use]
-    pub fn actor(&self) -> Actor {
-        Actor::user(&self.user, Some(self.key_id))
-    }
-}
 
 impl PersonalKeys<'_> {
     /// Authenticates the caller of a presented key. `None` if the key is malformed, unknown,
@@ -69,7 +47,7 @@ impl PersonalKeys<'_> {
         }
         Ok(Some(Caller {
             user,
-            key_id: record.id,
+            credential: Credential::Key(record.id),
             scopes: record.scopes,
             scoped_organizations: record.scoped_organizations,
         }))

@@ -1,7 +1,8 @@
 //! Policy for managing keys by keys: a key creates and changes only keys that fit within its own
 //! constraints.
 
-use super::{Caller, KeyConstraints};
+use super::KeyConstraints;
+use crate::caller::Caller;
 use millrace_catalog::entities::organization_memberships as memberships;
 use millrace_catalog::entities::personal_api_keys::OrganizationIds;
 use millrace_catalog::transaction::Abort;

@@ -8,7 +8,7 @@
 //! | `key_policy` | rule that a key creates and changes only keys within its own constraints |
 //! | `input` | what is sent to create and to change such a key |
 //! | `owned` | keys that another key of the same owner manages |
-//! | `audit` | entries about a key in the logs of its organizations, and locks of owners |
+//! | `audit` | entries about a key in the logs of its organizations |
 //!
 //! A key's permissions are its scopes and organizations, within the present permissions of its
 //! owner.
@@ -21,8 +21,6 @@ mod key_policy;
 mod operator;
 mod owned;
 
-use audit::lock_user;
-pub use authenticate::Caller;
 pub use handle::PersonalKeys;
 pub use input::{NewOwnKey, OwnKeyChange};
 pub use operator::NewPersonalKey;
@@ -63,6 +61,16 @@ pub(crate) struct KeyConstraints {
 }
 
 impl KeyConstraints {
+    /// Constraints of a caller who may do whatever the user may.
+    pub(crate) fn none() -> Self {
+        Self {
+            label: String::new(),
+            scopes: Scopes::all(),
+            expires_at: None,
+            scoped_organizations: None,
+        }
+    }
+
     fn of(key: &keys::Model) -> Self {
         Self {
             label: key.label.clone(),

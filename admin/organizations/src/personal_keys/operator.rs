@@ -1,6 +1,7 @@
 //! Keys that the operator creates, lists and revokes: for any user, with any scope.
 
-use super::{CreatedPersonalKey, KeyConstraints, PersonalKeys, checked_label, lock_user};
+use super::{CreatedPersonalKey, KeyConstraints, PersonalKeys, checked_label};
+use crate::user_changes::lock_user;
 use crate::users::Users;
 use millrace_catalog::entities::personal_api_keys::{self as keys, OrganizationIds};
 use millrace_catalog::key::{PersonalKey, mask};

@@ -6,10 +6,10 @@
 
 use super::input::CheckedKeyChange;
 use super::key_policy::{must_be_organizations_of, must_fit, must_not_operate, some_organizations};
-use super::{
-    CreatedPersonalKey, KeyConstraints, NewOwnKey, OwnKeyChange, PersonalKeys, key_audit, lock_user,
-};
-use crate::personal_keys::Caller;
+use super::{CreatedPersonalKey, KeyConstraints, NewOwnKey, OwnKeyChange, PersonalKeys, key_audit};
+use crate::caller::{Caller, Credential};
+use crate::sessions;
+use crate::user_changes::lock_user;
 use millrace_catalog::cleanup::in_force;
 use millrace_catalog::entities::personal_api_keys as keys;
 use millrace_catalog::key::PersonalKey;
@@ -232,14 +232,22 @@ impl PersonalKeys<'_> {
         self.0.finish(transaction, deleted).await
     }
 
-    /// Locks the caller's user, and reads the present constraints of the caller's key.
+    /// Locks the caller's user, and reads the present constraints of the caller's key. A session
+    /// has none.
     async fn own_constraints(
         self,
         within: &DatabaseTransaction,
         caller: &Caller,
     ) -> Result<KeyConstraints, Abort> {
         lock_user(within, caller.user.id).await?;
-        let own = keys::Entity::find_by_id(caller.key_id)
+        let key_id = match caller.credential {
+            Credential::Key(id) => id,
+            Credential::Session(id) => {
+                sessions::must_be_in_force(within, id, self.0.now()).await?;
+                return Ok(KeyConstraints::none());
+            }
+        };
+        let own = keys::Entity::find_by_id(key_id)
             .filter(in_force(self.0.now()))
             .one(within)
             .await?;

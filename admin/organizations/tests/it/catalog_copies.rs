@@ -59,6 +59,8 @@ fn hidden_rows(database: &TestDatabase) -> Vec<String> {
         "deleted_plugins VALUES (999)".to_owned(),
         format!("withdrawn_plugins VALUES ({plugin})"),
         format!("unused_users VALUES ({user}, 1)"),
+        format!("sessions VALUES ({id}, {user}, 'h', 'link', 'b', 1, 2, 3)"),
+        format!("sign_in_links VALUES ({id}, {user}, 'h', 'mail', 1, 2)"),
         format!("plugin_source_files VALUES ({plugin}, 'a.ts', 'export', 1)"),
         "ingest_nodes (name, host, state, published_at, started_at) \
          VALUES ('n', 'h', 'stopped', 1, 2)"

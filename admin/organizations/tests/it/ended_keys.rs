@@ -76,7 +76,7 @@ async fn ended_keys_are_deleted_after_their_time_in_pieces(database: TestDatabas
         add_ended(&database, env.ann.id, 3_000, column, START.0).await;
     }
     set_day(&env, 1);
-    let revoked = PersonalKeys::new(&env.catalog).delete_own(&ann, other.key_id);
+    let revoked = PersonalKeys::new(&env.catalog).delete_own(&ann, other.credential.id());
     revoked.await.unwrap();
     set_day(&env, 89);
     assert_eq!(prune(&env).await, [0; 0]);
@@ -92,7 +92,7 @@ async fn ended_keys_are_deleted_after_their_time_in_pieces(database: TestDatabas
         .list_own(&ann, FIRST)
         .await
         .unwrap();
-    assert_eq!((left.count, left.rows[0].id), (1, ann.key_id));
+    assert_eq!((left.count, left.rows[0].id), (1, ann.credential.id()));
 }
 
 async fn an_expired_key_that_works_again_stays(database: TestDatabase) {
@@ -103,7 +103,7 @@ async fn an_expired_key_that_works_again_stays(database: TestDatabase) {
         expires_at: Patch::Value(None),
         ..OwnKeyChange::default()
     };
-    let changed = PersonalKeys::new(&env.catalog).update_own(&ann, brief.key_id, for_ever);
+    let changed = PersonalKeys::new(&env.catalog).update_own(&ann, brief.credential.id(), for_ever);
     changed.await.unwrap();
     set_day(&env, 1_000);
     assert_eq!(prune(&env).await, [0; 0]);
@@ -144,7 +144,7 @@ async fn a_new_key_replaces_the_first_of_a_thousand_that_ended(database: TestDat
     let ann = env.caller(&env.ann).await;
     let other = env.caller(&env.ann).await;
     assert_eq!(first().await, "expires_at 1", "one less than a thousand");
-    let revoked = PersonalKeys::new(&env.catalog).delete_own(&ann, other.key_id);
+    let revoked = PersonalKeys::new(&env.catalog).delete_own(&ann, other.credential.id());
     revoked.await.unwrap();
     for _ in 0..2 {
         env.caller(&env.ann).await;

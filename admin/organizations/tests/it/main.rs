@@ -43,6 +43,7 @@ mod proxy_records;
 mod rejected_event_resends;
 mod response_bytes;
 mod roles;
+mod sessions;
 mod signup;
 mod standby;
 mod unused_users;

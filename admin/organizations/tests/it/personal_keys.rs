@@ -62,7 +62,7 @@ async fn a_key_works_until_it_is_revoked(database: TestDatabase) {
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(caller.key_id, key.record.id);
+        assert_eq!(caller.credential.id(), key.record.id);
         assert_eq!(
             caller.scopes.as_slice(),
             ["organization:read", "plugin:write"]

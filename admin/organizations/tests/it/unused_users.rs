@@ -69,7 +69,7 @@ async fn users_who_have_nothing_are_deleted_after_their_time(database: TestDatab
     pass(&env).await;
     set_day(&env, 80);
     PersonalKeys::new(&env.catalog)
-        .delete_own(&key, key.key_id)
+        .delete_own(&key, key.credential.id())
         .await
         .unwrap();
     pass(&env).await;
@@ -96,7 +96,7 @@ async fn a_user_whose_key_ended_between_two_passes_stays(database: TestDatabase)
     set_day(&env, 95);
     let key = env.caller(&brief).await;
     PersonalKeys::new(&env.catalog)
-        .delete_own(&key, key.key_id)
+        .delete_own(&key, key.credential.id())
         .await
         .unwrap();
     for (day, expected) in [(95, vec![]), (185, vec![]), (186, vec![1])] {

@@ -22,13 +22,14 @@ mod walk;
 use crate::Fixture;
 use millrace_admin::Services;
 use millrace_admin::dns::Dns;
+use millrace_admin::mail::{MailSettings, Outbox};
 use millrace_catalog::Level;
 use sample::SampleData;
 use std::time::Duration;
 
 /// Creates a fixture with two organizations that have the same resources; returns both.
 async fn two_organizations() -> (Fixture, SampleData, SampleData) {
-    let fixture = Fixture::with_services(without_nameserver).await;
+    let fixture = Fixture::with_services(without_servers).await;
     let mine = fixture.made.organization_id;
     let theirs = fixture.foreign_organization().await;
     let owner = fixture
@@ -42,8 +43,12 @@ async fn two_organizations() -> (Fixture, SampleData, SampleData) {
     (fixture, mine, theirs)
 }
 
-/// Sets a nameserver where nobody listens, so that nothing outside of this machine is queried.
-fn without_nameserver(services: &mut Services) {
+/// Sets a nameserver and a mail server where nobody listens, so that nothing outside of this
+/// machine is queried, and an address at which people may sign in.
+fn without_servers(services: &mut Services) {
     let nobody = ([127, 0, 0, 1], 9).into();
     services.dns = Dns::with_timeout(Some(nobody), Duration::from_millis(10));
+    let settings = MailSettings::new("smtp://127.0.0.1:9", "millrace@example.com", None);
+    services.outbox = Some(Outbox::new(settings.unwrap()));
+    services.config.public_url = Some("https://admin.example:8010".to_owned());
 }

@@ -5,7 +5,7 @@ use crate::fake_queries::running_query;
 use crate::fake_rejected_events::rejected_event;
 use millrace_catalog::{Actor, Level, LogLevel, User, UtcTime};
 use millrace_exports::{ExportLogs, ExportRuns, NewExportLog, NewRun};
-use millrace_organizations::{Invites, NewInvite, PluginFamily};
+use millrace_organizations::{Invites, NewInvite, PluginFamily, Sessions};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -47,7 +47,19 @@ impl SampleData {
         let system = Actor::system();
         let invite = Invites::new(&fixture.catalog).create(&system, organization, invite);
         data.set("signup", &invite.await.unwrap().token.expose());
+        data.make_session(fixture, &owner.email).await;
         data
+    }
+
+    /// Signs the owner in, and makes another link.
+    async fn make_session(&mut self, fixture: &Fixture, email: &str) {
+        let sessions = Sessions::new(&fixture.catalog);
+        let system = Actor::system();
+        let link = sessions.create_link(&system, email).await.unwrap();
+        let opened = sessions.sign_in(link.token.expose(), "Browser").await;
+        self.set("sessions", &opened.unwrap().record.id);
+        let link = sessions.create_link(&system, email).await.unwrap();
+        self.set("sign_in", &link.token.expose());
     }
 
     async fn make_resources(&mut self, fixture: &Fixture, name: &str) {

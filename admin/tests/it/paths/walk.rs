@@ -5,7 +5,7 @@
 use super::examples::Recorder;
 use super::sample::SampleData;
 use super::table::{Access, Row, Table, pair};
-use super::{two_organizations, without_nameserver};
+use super::{two_organizations, without_servers};
 use crate::Fixture;
 use crate::fixture::{Snapshot, TestResponse};
 use millrace_catalog::SCOPE_FAMILIES;
@@ -43,7 +43,7 @@ async fn every_operation_serves_allowed_callers_and_refuses_others() {
     for number in 0..WALKERS {
         let walk = walk.clone();
         walkers.spawn(async move {
-            let shared = walk.base.open(without_nameserver).await;
+            let shared = walk.base.open(without_servers).await;
             for row in walk.table.rows.iter().skip(number).step_by(WALKERS) {
                 walk.refusals(row, &shared).await;
                 walk.successes(row, &shared).await;
@@ -99,7 +99,7 @@ impl Walk {
         for (path, scope) in [(path, row.scopes.first()), (bare, row.scopes.last())] {
             let copy = match row.method.as_str() {
                 "GET" => None,
-                _ => Some(self.base.open(without_nameserver).await),
+                _ => Some(self.base.open(without_servers).await),
             };
             let fixture = copy.as_ref().unwrap_or(shared);
             self.prepare(fixture, row).await;
@@ -120,7 +120,7 @@ impl Walk {
     }
 
     async fn refusals_without_pipeline_access(&self, row: &Row) {
-        let fixture = self.base.open(without_nameserver).await;
+        let fixture = self.base.open(without_servers).await;
         let off = json!({ "members_can_write_pipelines": false });
         let at = self.mine.path("/api/organizations/:id/");
         let set = fixture.call_with(&self.mine.key, "PATCH", &at, &off).await;

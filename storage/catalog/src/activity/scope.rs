@@ -19,6 +19,8 @@ pub enum ActivityScope {
     Project,
     #[sea_orm(string_value = "PersonalAPIKey")]
     PersonalKey,
+    #[sea_orm(string_value = "Session")]
+    Session,
     #[sea_orm(string_value = "Role")]
     Role,
     #[sea_orm(string_value = "ProxyRecord")]

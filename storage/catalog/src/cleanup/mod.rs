@@ -18,6 +18,7 @@
 //! | `keys` | personal keys that ended long ago |
 //! | `users` | users who have nothing any more |
 //! | `in_force` | condition for keys in force |
+//! | `sessions` | sessions and sign-in links that have ended |
 //! | `withdrawn` | configurations of withdrawn plugins in other organizations |
 
 mod activity;
@@ -26,10 +27,12 @@ mod in_force;
 mod keys;
 mod leftovers;
 mod plugins;
+mod sessions;
 mod users;
 mod withdrawn;
 
 pub use in_force::in_force;
+pub use sessions::{SESSION_IDLE_MAX, session_in_force};
 pub use users::mark_used;
 pub use withdrawn::uses_by_others;
 

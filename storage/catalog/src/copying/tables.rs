@@ -11,8 +11,8 @@ use crate::entities::{
     organization_domains, organization_invites, organization_memberships, organizations,
     person_backlogs, person_distinct_ids, person_new_ids, person_progress, personal_api_keys,
     persons, plugin_configs, plugin_source_files, plugins, projects, property_columns,
-    proxy_records, rejected_event_resends, role_memberships, roles, unused_users, users,
-    withdrawn_plugins,
+    proxy_records, rejected_event_resends, role_memberships, roles, sessions, sign_in_links,
+    unused_users, users, withdrawn_plugins,
 };
 use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
 use sea_orm::{
@@ -58,6 +58,8 @@ in_order!(
     role_memberships,
     organization_invites,
     personal_api_keys,
+    sessions,
+    sign_in_links,
     unused_users,
     activity_log,
     activity_counts,

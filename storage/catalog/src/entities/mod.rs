@@ -44,6 +44,8 @@ pub mod proxy_records;
 pub mod rejected_event_resends;
 pub mod role_memberships;
 pub mod roles;
+pub mod sessions;
+pub mod sign_in_links;
 pub mod unused_users;
 pub mod users;
 pub mod withdrawn_plugins;

@@ -35,6 +35,7 @@ mod m0053_property_columns;
 mod m0054_node_endpoints;
 mod m0055_rejected_event_resends;
 mod m0056_stats_lease;
+mod m0057_sessions;
 mod runner;
 mod steps;
 
@@ -56,7 +57,7 @@ const RECORD_SQUASH: &str = "\
     DELETE FROM seaql_migrations WHERE version <> 'c0001_schema'";
 
 /// Migrations of a new catalog.
-static MIGRATIONS: [&dyn Migrate; 7] = [
+static MIGRATIONS: [&dyn Migrate; 8] = [
     &c0001_schema::Migration,
     &m0051_clickhouse_users::Migration,
     &m0052_catalog_ids::Migration,
@@ -64,6 +65,7 @@ static MIGRATIONS: [&dyn Migrate; 7] = [
     &m0054_node_endpoints::Migration,
     &m0055_rejected_event_resends::Migration,
     &m0056_stats_lease::Migration,
+    &m0057_sessions::Migration,
 ];
 
 /// State of a catalog's schema.

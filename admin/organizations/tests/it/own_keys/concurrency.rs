@@ -17,7 +17,7 @@ async fn a_key_that_was_revoked_meanwhile_changes_nothing(database: TestDatabase
     let env = TestEnv::new(&database).await;
     let ann = env.caller(&env.ann).await;
     PersonalKeys::new(&env.catalog)
-        .delete_own(&ann, ann.key_id)
+        .delete_own(&ann, ann.credential.id())
         .await
         .unwrap();
     let refused = PersonalKeys::new(&env.catalog)
@@ -74,7 +74,7 @@ async fn an_expired_key_is_revived_only_below_the_limit(database: TestDatabase) 
         .rows;
     let other = some
         .iter()
-        .find(|key| ![brief, ann.key_id].contains(&key.id));
+        .find(|key| ![brief, ann.credential.id()].contains(&key.id));
     let other = other.unwrap().id;
     PersonalKeys::new(&env.catalog)
         .delete_own(&ann, other)

@@ -130,16 +130,16 @@ async fn the_api_creates_no_operator_keys(database: TestDatabase) {
             ..OwnKeyChange::default()
         };
         let refused = PersonalKeys::new(&env.catalog)
-            .update_own(caller, all.key_id, grow)
+            .update_own(caller, all.credential.id(), grow)
             .await;
         assert_eq!(violation(refused).0, "permission_denied");
     }
     let refused = PersonalKeys::new(&env.catalog)
-        .roll_own(&all, operator.key_id)
+        .roll_own(&all, operator.credential.id())
         .await;
     assert_eq!(violation(refused).0, "permission_denied");
     PersonalKeys::new(&env.catalog)
-        .roll_own(&operator, operator.key_id)
+        .roll_own(&operator, operator.credential.id())
         .await
         .unwrap();
 }

@@ -57,7 +57,10 @@ async fn a_key_lists_its_owners_keys_only(database: TestDatabase) {
         .await
         .unwrap();
     let ids: Vec<_> = listed.rows.iter().map(|key| key.id).collect();
-    assert_eq!((listed.count, ids), (2, vec![ann.key_id, second.record.id]));
+    assert_eq!(
+        (listed.count, ids),
+        (2, vec![ann.credential.id(), second.record.id])
+    );
     let id = second.record.id;
     assert!(
         PersonalKeys::new(&env.catalog)
@@ -160,7 +163,7 @@ async fn a_rolled_key_is_refused_and_the_new_value_works(database: TestDatabase)
         .await;
     let own = own.unwrap().unwrap();
     let newest = PersonalKeys::new(&env.catalog)
-        .roll_own(&own, own.key_id)
+        .roll_own(&own, own.credential.id())
         .await
         .unwrap();
     assert!(!works(&env, &new).await);

@@ -1,14 +1,14 @@
-//! Secret in the link of an invite.
+//! Secrets of links and sessions. The catalog stores their hashes only.
 
 use millrace_catalog::key::{is_hash_of, sha256_hex};
 use millrace_catalog::random::{is_random_text, random_text};
 use std::fmt;
 
-/// Secret in the link of an invite: 256 random bits. `Debug` hides it.
+/// Secret of a link or of a session: 256 random bits. `Debug` hides it.
 #[derive(Clone)]
-pub struct InviteToken(String);
+pub struct SecretToken(String);
 
-impl InviteToken {
+impl SecretToken {
     pub(crate) fn generate() -> Result<Self, getrandom::Error> {
         random_text().map(Self)
     }
@@ -35,9 +35,9 @@ impl InviteToken {
     }
 }
 
-impl fmt::Debug for InviteToken {
+impl fmt::Debug for SecretToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("InviteToken(...)")
+        f.write_str("SecretToken(...)")
     }
 }
 
@@ -47,15 +47,15 @@ mod tests {
 
     #[test]
     fn tokens_are_43_url_safe_characters() {
-        let token = InviteToken::generate().unwrap();
-        let again = InviteToken::parse(token.expose()).unwrap();
+        let token = SecretToken::generate().unwrap();
+        let again = SecretToken::parse(token.expose()).unwrap();
         assert_eq!(token.expose().len(), 43);
         assert!(again.has_hash(&token.hash()));
-        assert!(!InviteToken::generate().unwrap().has_hash(&token.hash()));
+        assert!(!SecretToken::generate().unwrap().has_hash(&token.hash()));
         assert!(!format!("{token:?}").contains(token.expose()));
         let long = format!("{}A", token.expose());
         for wrong in ["", "abc", "0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071", &long] {
-            assert!(InviteToken::parse(wrong).is_none(), "{wrong}");
+            assert!(SecretToken::parse(wrong).is_none(), "{wrong}");
         }
     }
 }
