@@ -21,6 +21,7 @@ use millrace_admin::plugin_catalogue::PluginCatalogue;
 use millrace_admin::{ApiConfig, KeyCache, Services};
 use millrace_catalog::Catalog;
 use millrace_exports::SecretKey;
+use millrace_ingest::Readiness;
 use millrace_ingest::keys::Keys;
 use millrace_live::LiveFeed;
 use millrace_tls::ServerTls;
@@ -62,9 +63,16 @@ pub struct IngestEnds {
     pub live: LiveFeed,
 }
 
+/// State for health checks that the API's thread writes.
+struct Probes {
+    catalog_answers: Arc<AtomicBool>,
+    readiness: Readiness,
+}
+
 impl Admin {
     /// Listens, and starts the API's thread. The catalog must be migrated. `ingest` has the ends of
     /// ingestion, if that runs in this process, `tls` the certificate, if the listener has TLS.
+    /// `readiness` gets the list of nodes.
     ///
     /// # Errors
     /// When the address is in use, or the thread cannot be started.
@@ -72,6 +80,7 @@ impl Admin {
         config: &Config,
         ingest: Option<IngestEnds>,
         tls: Option<ServerTls>,
+        readiness: Readiness,
     ) -> anyhow::Result<Self> {
         let secret_key = secret_key::find(config)?;
         let listener = TcpListener::bind(config.admin_addr)?;
@@ -80,7 +89,10 @@ impl Admin {
         let (stop, stopped) = watch::channel(false);
         let (end, ended) = oneshot::channel();
         let catalog_answers = Arc::new(AtomicBool::new(true));
-        let answers = catalog_answers.clone();
+        let probes = Probes {
+            catalog_answers: catalog_answers.clone(),
+            readiness,
+        };
         let stop_cleanup = CancellationToken::new();
         let cleanup_stopped = stop_cleanup.clone();
         let config = config.clone();
@@ -89,13 +101,13 @@ impl Admin {
             .spawn(move || {
                 // Threads that are started from here inherit the priority.
                 lower_priority();
-                let (answers, cleanup_stopped) = (&answers, &cleanup_stopped);
+                let (probes, cleanup_stopped) = (&probes, &cleanup_stopped);
                 let outcome = serve(
                     &config,
                     secret_key,
                     ingest,
                     (listener, tls),
-                    answers,
+                    probes,
                     stopped,
                     cleanup_stopped,
                 );
@@ -159,7 +171,7 @@ fn serve(
     secret_key: SecretKey,
     ingest: Option<IngestEnds>,
     (listener, tls): (TcpListener, Option<ServerTls>),
-    catalog_answers: &AtomicBool,
+    probes: &Probes,
     mut stopped: watch::Receiver<bool>,
     cleanup_stopped: &CancellationToken,
 ) -> anyhow::Result<()> {
@@ -184,8 +196,8 @@ fn serve(
             served = millrace_admin::serve(listener, services, stop) => {
                 served.context("the admin API stopped")
             }
-            never = check_catalog(&catalog, catalog_answers) => match never {},
-            never = nodes::watch(&catalog) => match never {},
+            never = check_catalog(&catalog, &probes.catalog_answers) => match never {},
+            never = nodes::watch(&catalog, &probes.readiness) => match never {},
             never = cleanup::run(&catalog, config.activity_log_kept, cleanup_stopped) => match never {},
             never = users_of_server(config, &catalog) => match never {},
             never = property_columns::run(config, &catalog, cleanup_stopped) => match never {},

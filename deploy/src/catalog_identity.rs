@@ -72,6 +72,14 @@ pub async fn check(config: &Config, catalog: &Catalog) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Id of the catalog that the data folder was last used with; `None` if it has none.
+///
+/// # Errors
+/// When its file cannot be read.
+pub fn kept_id(data_dir: &Path) -> anyhow::Result<Option<Uuid>> {
+    Ok(KeptCatalog::load(data_dir)?.map(|kept| kept.id))
+}
+
 /// Keeps the id of a catalog in the data folder, once [`check`] has passed.
 ///
 /// # Errors

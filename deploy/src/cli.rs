@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::commands::{
-    backup, catalog, clickhouse_users, columns, credentials, historical_migrations, import,
+    backup, catalog, clickhouse_users, columns, credentials, drain, historical_migrations, import,
     invites, keys, log, members, migrate, nodes, organizations, purge, query, rejected_events,
     secrets, sign_in_link, tail,
 };
@@ -158,7 +158,7 @@ pub enum Command {
     /// List, show and resend rejected events
     #[command(subcommand)]
     Rejected(rejected_events::Command),
-    /// Rotate the key that encrypts secrets of destinations
+    /// Rotate the key that encrypts secrets of destinations, or give a lost one up
     #[command(subcommand)]
     Secrets(secrets::Command),
     /// Move the catalog to another database
@@ -173,6 +173,11 @@ pub enum Command {
     /// Inspect the log
     #[command(subcommand)]
     Log(log::Command),
+    /// Have the server of a data folder accept no more events, ship its log, deregister and end
+    ///
+    /// The grace period does not apply: the server ends once its log is empty, however long
+    /// ClickHouse is away. SIGTERM ends it earlier; the next start ships the rest.
+    Drain(drain::Drain),
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use uuid::Uuid;
 pub const INGEST_ROLE: &str = "millrace";
 /// Role of the lock that a process with the organization API alone holds.
 pub const ADMIN_ROLE: &str = "admin";
+/// File with the name of the node.
+pub const NODE_FILE: &str = "node";
 /// Folder of the rows that ClickHouse cannot read.
 pub const DEAD_LETTERS: &str = "dead-letters";
 /// Former name of that folder, in data folders and backups of before.
@@ -122,6 +124,16 @@ pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
     }
 }
 
+/// Returns true if a process of this role runs on a folder; creates nothing.
+pub fn is_locked(dir: &Path, role: &str) -> bool {
+    let opened = OpenOptions::new().write(true).open(lock_path(dir, role));
+    let Ok(file) = opened.map(LockedFile) else {
+        return false;
+    };
+    // Given back at once.
+    matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
 /// Id of the lock of a role on a folder: as long as this machine runs, whoever holds it is alone
 /// with the folder. A copy of the folder has another one. `None` if it cannot be told.
 pub fn lock_id(dir: &Path, role: &str) -> Option<String> {
@@ -136,7 +148,7 @@ pub fn lock_id(dir: &Path, role: &str) -> Option<String> {
 /// # Errors
 /// When its file cannot be read or written.
 pub fn node_name(dir: &Path) -> anyhow::Result<String> {
-    let path = dir.join("node");
+    let path = dir.join(NODE_FILE);
     match std::fs::read_to_string(&path) {
         Ok(name) if !name.trim().is_empty() => return Ok(name.trim().to_owned()),
         Ok(_) => {}

@@ -3,11 +3,13 @@
 use crate::backlog_hold;
 use crate::config::Config;
 use crate::credentials::Credentials;
+use crate::node_registration::{self, Outcome};
 use crate::property_columns;
 use crate::signals::StopSignal;
+use crate::start_without_catalog::WithoutCatalog;
 use crate::thread_priority::lower_priority;
 use crate::traces;
-use crate::{capacity, connect, data_dir, ingest_logs, node_registration};
+use crate::{capacity, connect, data_dir, drain_request, ingest_logs, key_table};
 use anyhow::{Context, anyhow, bail};
 use millrace_catalog::Catalog;
 use millrace_clickhouse::ClickHouse;
@@ -32,6 +34,8 @@ use tokio_util::sync::CancellationToken;
 pub const LAST_CHECKPOINT_TIME: Duration = Duration::from_secs(1);
 /// Shortest time that the node has to deregister, also when the grace period is over.
 pub const DEREGISTER_TIME_MIN: Duration = Duration::from_secs(1);
+/// Time that a drain may take: until ClickHouse and the catalog are back, or it is cut short.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Time that each step of a stop has for its end once the stop is cut short.
 const CUT_STEP_TIME: Duration = Duration::from_secs(1);
 /// Shortest and longest pause between two attempts to create the tables.
@@ -52,6 +56,8 @@ pub struct AcceptingIngest {
     filled_columns: FilledColumns,
     /// Has `true` once the shippers may start, if they have to wait.
     hold: Option<watch::Receiver<bool>>,
+    /// Cancelled once the stop is to last until the log is empty.
+    draining: CancellationToken,
 }
 
 /// Running ingestion, with its shippers.
@@ -66,12 +72,14 @@ pub struct Ingest {
     shippers: JoinSet<Result<(), ship::ShipError>>,
     /// Rest of the grace period; set when the shippers have to stop.
     stop_shippers: watch::Sender<Option<Duration>>,
+    /// Cancelled once the stop is to last until the log is empty.
+    draining: CancellationToken,
 }
 
 impl AcceptingIngest {
     /// Listens, opens the log, registers the node, so that exports wait for it, and accepts events.
     /// Clients that connect earlier are asked to retry. Waits while the catalog cannot register the
-    /// node; `None` if a stop was requested meanwhile.
+    /// node, unless it starts without the catalog; `None` if a stop was requested meanwhile.
     ///
     /// # Errors
     /// When the log cannot be opened, or the address is busy.
@@ -79,7 +87,7 @@ impl AcceptingIngest {
         config: &Config,
         tls: Option<ServerTls>,
         keys: Keys,
-        catalog: &Catalog,
+        (catalog, without_catalog): (&Catalog, Option<WithoutCatalog>),
         readiness: &Readiness,
         (tap, hub): (LiveTap, LiveHub),
         stop: &StopSignal,
@@ -100,24 +108,30 @@ impl AcceptingIngest {
         data_dir::rename_former_folders(&config.data_dir)?;
         let node_name = data_dir::node_name(&config.data_dir)?;
         // Before the first request, as exports could otherwise miss its events.
-        let registered =
-            node_registration::register(catalog, &config.data_dir, &node_name, stop).await;
-        let Ok(Some((node, hold))) = registered else {
-            let is_empty = pipeline.is_all_shipped();
-            finish_commits(running).await?;
-            if is_empty && registered.is_ok() {
-                node_registration::withdraw(catalog, &node_name).await;
-            }
-            return registered.map(|_| None);
+        let registered = match without_catalog {
+            Some(away) => away
+                .node(config, &node_name)
+                .map(|held| Outcome::Registered(Box::new(held))),
+            None => node_registration::register(config, catalog, &node_name, stop).await,
         };
+        let (node, hold) = match registered {
+            Ok(Outcome::Registered(held)) => *held,
+            ended => {
+                let is_empty = pipeline.is_all_shipped();
+                finish_commits(running).await?;
+                withdraw(ended?, catalog, &node_name, is_empty).await;
+                return Ok(None);
+            }
+        };
+        let node = node.at(node_registration::address(early.addr()));
+        key_table::begin(config, catalog, &keys);
         if let Err(error) = hub.start(hub_options(&node_name, &pipeline)) {
             tracing::warn!(%error, "nobody can watch the events of this node");
         }
         let request_epochs = node.request_epochs();
         let node = node.run(pipeline.clone(), Arc::new(SystemClock));
-        let clock = Arc::new(SystemClock);
         let (import_quota, running_import_quota) =
-            ImportQuota::start(catalog.clone(), node_name.clone(), clock);
+            ImportQuota::start(catalog.clone(), node_name.clone(), Arc::new(SystemClock));
         let deps = Deps {
             keys,
             import_quota,
@@ -147,7 +161,8 @@ impl AcceptingIngest {
             node,
             node_name,
             filled_columns: property_columns::followed(catalog),
-            hold: hold.begin(catalog.clone()),
+            hold,
+            draining: stop.draining().clone(),
         }))
     }
 
@@ -183,6 +198,7 @@ impl AcceptingIngest {
             node_name,
             filled_columns,
             hold,
+            draining,
         } = self;
         let settings = connect::configured_settings(config)
             .unwrap_or_else(|| connect::embedded_settings(config, credentials));
@@ -206,12 +222,25 @@ impl AcceptingIngest {
                 left.map_or(Duration::ZERO, |left| left.unwrap_or_default())
             };
             let (clickhouse, hold) = (clickhouse.clone(), hold.clone());
+            let draining = draining.clone();
             shippers.spawn(async move {
                 let mut stop = Box::pin(stop);
-                tokio::select! {
-                    released = backlog_hold::released(hold) => released?,
-                    _ = &mut stop => return Ok(()),
+                let asked = tokio::select! {
+                    released = backlog_hold::released(hold.clone()) => released.map(|()| None)?,
+                    left = &mut stop => Some(left),
+                };
+                if asked.is_some() {
+                    if !draining.is_cancelled() {
+                        return Ok(());
+                    }
+                    backlog_hold::released(hold).await?;
                 }
+                let stop = async move {
+                    match asked {
+                        Some(left) => left,
+                        None => stop.await,
+                    }
+                };
                 ship::run(options, output, clickhouse, Arc::new(SystemClock), stop).await
             });
         }
@@ -224,6 +253,7 @@ impl AcceptingIngest {
             node,
             shippers,
             stop_shippers,
+            draining,
         }
     }
 }
@@ -252,6 +282,7 @@ impl Ingest {
             mut node,
             mut shippers,
             stop_shippers,
+            draining,
         } = self;
         let failed = pipeline.clone();
         let (asked, mut stopping) = oneshot::channel();
@@ -282,9 +313,10 @@ impl Ingest {
         let passed = stopping.try_recv().map_or(Duration::ZERO, |at: Instant| {
             at.elapsed().saturating_sub(drain)
         });
-        let left = match cut_short.is_cancelled() {
-            true => Duration::ZERO,
-            false => grace.saturating_sub(passed),
+        let left = match (cut_short.is_cancelled(), draining.is_cancelled()) {
+            (true, _) => Duration::ZERO,
+            (false, true) => DRAIN_TIME_MAX,
+            (false, false) => grace.saturating_sub(passed),
         };
         let end = Instant::now() + left;
         stop_shippers.send_replace(Some(left));
@@ -297,8 +329,20 @@ impl Ingest {
         }
         let left = end.saturating_duration_since(Instant::now());
         let deregistered = node.stop(left.max(DEREGISTER_TIME_MIN));
-        unless_cut(cut_short, deregistered).await;
+        let deregistered = unless_cut(cut_short, deregistered).await;
+        if draining.is_cancelled() {
+            drain_request::store_outcome(&config.data_dir, deregistered == Some(true));
+        }
         served.context("ingestion failed")
+    }
+}
+
+/// Withdraws what an attempt to register may have left, if the log is empty.
+async fn withdraw(ended: Outcome, catalog: &Catalog, node_name: &str, is_empty: bool) {
+    if let Outcome::Stopped { has_tried: true } = ended
+        && is_empty
+    {
+        node_registration::withdraw(catalog, node_name).await;
     }
 }
 

@@ -14,7 +14,7 @@
 //! | `exports`, `persons`, `background_parts` | parts that run beside ingestion, and their end |
 //! | `connect` | access to the catalog and ClickHouse of a configuration |
 //! | `catalog_identity` | the catalog of a data folder; another one is refused |
-//! | `node_registration`, `starts_file` | registration of a node, which detects copies of its data folder |
+//! | `node_registration`, `starts_file`, `other_process` | registration of a node, which detects copies of its data folder |
 //! | `backlog_hold` | hold of the log of a copied data folder |
 //! | `preflight` | checks before a start creates anything |
 //! | `plugin_source` | sources of plugins, parsed in a process of their own |
@@ -24,14 +24,17 @@
 //! | `bootstrap`, `credentials`, `secret_key` | first start, `credentials.json`, `secret.key` |
 //! | `logging`, `log_file` | log lines, and the file that they may go to |
 //! | `signals`, `thread_priority` | SIGTERM, background threads |
+//! | `key_fingerprint` | fingerprint of the key of secrets in the catalog; another key is refused |
+//! | `key_table`, `start_without_catalog` | project keys in the data folder; a start while the catalog is away |
 //! | `data_dir`, `backup_dir` | the data folder, the folder of backups |
+//! | `drain_request` | request to ship all of a log and end |
 //! | `backup`, `restore_mark` | backups of the embedded default, and their restore |
 //! | `cleanup` | deletes rows of deleted projects from the catalog |
 //! | `clickhouse_watch` | health check of ClickHouse, as log, banner and metric |
 //! | `live_endpoint`, `live_nodes` | live stream of this node for others; those of all nodes |
 //! | `stats` | counts events by project and time |
 //! | `traces` | traces of sampled requests, to an OpenTelemetry collector |
-//! | `nodes` | metrics of nodes that exports wait for |
+//! | `nodes`, `node_states`, `node_list` | metrics of nodes and those that exports wait for; their list |
 //! | `capacity` | metrics of log and disk capacity |
 //! | `scraped` | metrics of process, engine, build and projects, which are read with each page |
 
@@ -55,19 +58,25 @@ mod config;
 mod connect;
 mod credentials;
 mod data_dir;
+mod drain_request;
 mod engine;
 mod engine_process;
 mod exports;
 mod ingest;
 mod ingest_logs;
+mod key_fingerprint;
+mod key_table;
 mod live_endpoint;
 mod live_nodes;
 mod locked_file;
 mod log_file;
 mod logging;
+mod node_list;
 mod node_registration;
+mod node_states;
 mod nodes;
 mod numbers;
+mod other_process;
 mod output;
 mod own_client;
 mod persons;
@@ -87,6 +96,7 @@ mod secret_key;
 mod serve;
 mod sign_in_link;
 mod signals;
+mod start_without_catalog;
 mod starts_file;
 mod stats;
 mod thread_priority;
@@ -161,7 +171,9 @@ fn main() -> ExitCode {
 
 /// Returns true if the settings exclude each other, or what was used with others before.
 fn is_of_settings(error: &anyhow::Error) -> bool {
-    error.is::<preflight::SameAddress>() || error.is::<catalog_identity::OtherCatalog>()
+    error.is::<preflight::SameAddress>()
+        || error.is::<catalog_identity::OtherCatalog>()
+        || error.is::<key_fingerprint::OtherSecretKey>()
 }
 
 fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
@@ -205,6 +217,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Backup(backup)) => commands::backup::backup(config, backup),
         Some(Command::Restore(restore)) => commands::backup::restore(config, restore),
         Some(Command::Log(command)) => commands::log::run(config, command),
+        Some(Command::Drain(drain)) => commands::drain::run(config, *drain),
     }
 }
 

@@ -1,8 +1,11 @@
 //! Watch of nodes that exports wait for, as metrics and log lines: a dead node reports nothing
 //! itself.
 
+use crate::node_list::{NodeList, behind_seconds};
+use crate::node_states::{self, SeenNodes};
 use metrics::{Unit, describe_gauge, gauge};
-use millrace_catalog::{Catalog, IngestNode, NodeState, Nodes, UtcTime};
+use millrace_catalog::{Catalog, CatalogError, IngestNode, NodeReports, NodeStatus, UtcTime};
+use millrace_ingest::Readiness;
 use millrace_rows::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -12,13 +15,15 @@ use tokio::time::MissedTickBehavior;
 const NODE_WATERMARK_AGE: &str = "millrace_node_watermark_age_seconds";
 
 /// Interval and timeout of reading the nodes.
-const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 /// Age of a watermark from which on a node is reported to hold up exports.
 const LATE_SECONDS: i64 = 300;
 
-/// Reads the nodes at once and then periodically, for ever.
-pub async fn watch(catalog: &Catalog) -> Infallible {
+/// Reads the nodes at once and then periodically, for ever. The health listener has the list of the
+/// last time.
+pub async fn watch(catalog: &Catalog, readiness: &Readiness) -> Infallible {
+    node_states::describe();
     describe_gauge!(
         NODE_WATERMARK_AGE,
         Unit::Seconds,
@@ -26,14 +31,25 @@ pub async fn watch(catalog: &Catalog) -> Infallible {
     );
     let mut every = tokio::time::interval(CHECK_INTERVAL);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut seen = BTreeMap::new();
+    let (mut late, mut states) = (NodeHealth::new(), SeenNodes::new());
     loop {
         every.tick().await;
-        if let Ok(Ok(nodes)) = tokio::time::timeout(CHECK_TIMEOUT, Nodes::new(catalog).list()).await
-        {
-            seen = update(SystemClock.now().into(), &nodes, seen);
-        }
+        let Ok(Ok((statuses, list))) = tokio::time::timeout(CHECK_TIMEOUT, read(catalog)).await
+        else {
+            continue;
+        };
+        states = node_states::update(&statuses, &states);
+        let nodes: Vec<IngestNode> = statuses.into_iter().map(|status| status.node).collect();
+        late = update(SystemClock.now().into(), &nodes, late);
+        // Serializing strings and numbers does not fail.
+        readiness.set_nodes(serde_json::to_vec(&list).unwrap_or_default());
     }
+}
+
+async fn read(catalog: &Catalog) -> Result<(Vec<NodeStatus>, NodeList), CatalogError> {
+    let statuses = NodeReports::new(catalog).list().await?;
+    let list = NodeList::of(catalog, &statuses).await?;
+    Ok((statuses, list))
 }
 
 /// Host of each node, and true if the node was late, as of the last look.
@@ -80,21 +96,11 @@ fn set_age(name: &str, host: &str, seconds: f64) {
     gauge!(NODE_WATERMARK_AGE, "node" => name.to_owned(), "host" => host.to_owned()).set(seconds);
 }
 
-/// Seconds by which a node holds up exports.
-pub fn behind_seconds(node: &IngestNode, now: UtcTime) -> i64 {
-    let far = match node.state {
-        NodeState::Stopped => return 0,
-        // It has published no watermark since this start.
-        NodeState::Starting => node.started_at,
-        NodeState::Running => node.watermark.unwrap_or(node.started_at),
-    };
-    now.0.saturating_sub(far.0).max(0) / 1_000_000
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use metrics_exporter_prometheus::PrometheusBuilder;
+    use millrace_catalog::NodeState;
 
     fn node(state: NodeState, watermark: Option<i64>, started_at: i64) -> IngestNode {
         let micros = |seconds: i64| UtcTime(seconds * 1_000_000);

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Name of the key's file, in the data folder.
-const FILE: &str = "secret.key";
+pub const FILE: &str = "secret.key";
 /// Older keys that stay in the file.
 const OLDER_KEPT: usize = 1;
 /// Name of a temporary file, around the number of its process: one that nobody gives a copy of
@@ -27,6 +27,17 @@ const TEMPORARY_PREFIX: &str = ".secret.key.";
 const TEMPORARY_SUFFIX: &str = ".tmp";
 /// Age from which a temporary file belongs to no process that still writes it.
 const LEFTOVER_AGE: Duration = Duration::from_secs(60);
+
+/// Key of this installation; `None` if there is none yet.
+///
+/// # Errors
+/// When its file cannot be read, or holds no key.
+pub fn known(config: &Config) -> anyhow::Result<Option<SecretKey>> {
+    match &config.secret_key {
+        Some(key) => Ok(Some(key.clone())),
+        None => read(&config.data_dir.join(FILE)),
+    }
+}
 
 /// Key of this installation; a missing file is created.
 ///
@@ -65,10 +76,7 @@ fn reload(path: &Path, failures: &RareLog) -> Option<SecretKey> {
 /// # Errors
 /// As [`find`].
 pub fn check(config: &Config) -> anyhow::Result<()> {
-    match &config.secret_key {
-        Some(_) => Ok(()),
-        None => read(&config.data_dir.join(FILE)).map(drop),
-    }
+    known(config).map(drop)
 }
 
 /// Replaces the key of this installation; `reseal` gets the new key with the older ones, and seals

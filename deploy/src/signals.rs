@@ -10,6 +10,8 @@ pub struct StopSignal {
     asked: CancellationToken,
     /// Cancelled by the second one.
     asked_again: CancellationToken,
+    /// Cancelled by a request to drain.
+    draining: CancellationToken,
 }
 
 impl StopSignal {
@@ -18,6 +20,7 @@ impl StopSignal {
         let stop = Self {
             asked: CancellationToken::new(),
             asked_again: CancellationToken::new(),
+            draining: CancellationToken::new(),
         };
         // Listened to here: the task may begin after the first signal.
         tokio::spawn(stop.clone().follow(Signals::listen()));
@@ -29,6 +32,17 @@ impl StopSignal {
         self.asked.cancelled().await;
     }
 
+    /// Begins a stop that lasts until the log is empty. The next signal cuts it short.
+    pub fn drain(&self) {
+        self.draining.cancel();
+        self.asked.cancel();
+    }
+
+    /// Token that is cancelled once the stop is to last until the log is empty.
+    pub fn draining(&self) -> &CancellationToken {
+        &self.draining
+    }
+
     /// Token that is cancelled by a second signal: the stop waits no longer for what the next start
     /// can do as well.
     pub fn cut_short(&self) -> &CancellationToken {
@@ -37,8 +51,11 @@ impl StopSignal {
 
     async fn follow(self, mut signals: Signals) {
         signals.next().await;
-        self.asked.cancel();
-        signals.next().await;
+        // A drain was the first request to stop.
+        if !self.asked.is_cancelled() {
+            self.asked.cancel();
+            signals.next().await;
+        }
         tracing::warn!("asked to stop a second time: what is in flight is cut off");
         self.asked_again.cancel();
     }

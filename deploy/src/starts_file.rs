@@ -60,6 +60,19 @@ impl StartsFile {
         replace(&path(data_dir), text.as_bytes())
     }
 
+    /// Returns true if the last start held this lock, so that its process has ended, and took the
+    /// name over from nobody who may still run.
+    pub fn is_own_lock(&self, lock: Option<&str>, now: UtcTime) -> bool {
+        let is_ending = self.taken_over_until.is_some_and(|until| now < until);
+        self.lock.is_some() && self.lock.as_deref() == lock && !is_ending
+    }
+
+    /// Returns true if the node's last start in the catalog was on this very folder, so that its
+    /// process has ended.
+    pub fn is_own_start(&self, last: &IngestNode, lock: Option<&str>, now: UtcTime) -> bool {
+        self.is_own_lock(lock, now) && self.starts.knows(&last.start_id)
+    }
+
     /// Returns true if a process that started before may still run, on the folder that this one was
     /// copied from. `last` has the node's last start.
     pub fn may_run_elsewhere(&self, last: &IngestNode, lock: Option<&str>, now: UtcTime) -> bool {
@@ -175,6 +188,33 @@ mod tests {
             start_count: 1,
             start_id: start_id.to_owned(),
         }
+    }
+
+    #[test]
+    fn a_known_start_under_the_same_lock_was_in_this_folder() {
+        let file = StartsFile {
+            starts: NodeStarts {
+                before: start(1, "a"),
+                own: start(2, "b"),
+            },
+            lock: Some("lock".to_owned()),
+            taken_over_until: Some(UtcTime(5)),
+            origin: None,
+        };
+        for (start_id, lock, now, expected) in [
+            ("b", Some("lock"), 5, true),
+            ("a", Some("lock"), 5, true),
+            ("b", Some("lock"), 4, false),
+            ("b", Some("other"), 5, false),
+            ("b", None, 5, false),
+            ("c", Some("lock"), 5, false),
+        ] {
+            let last = row(start_id, NodeState::Running, None);
+            let is_own = file.is_own_start(&last, lock, UtcTime(now));
+            assert_eq!(is_own, expected, "{start_id} {lock:?} {now}");
+        }
+        let without_lock = StartsFile { lock: None, ..file };
+        assert!(!without_lock.is_own_lock(None, UtcTime(5)));
     }
 
     #[test]

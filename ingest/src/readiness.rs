@@ -1,5 +1,6 @@
 //! Readiness: whether the process is to be sent events, and the state of its parts.
 
+use bytes::Bytes;
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,8 @@ pub struct Readiness(Arc<Conditions>);
 struct Conditions {
     parts: RwLock<Vec<Part>>,
     shutting_down: AtomicBool,
+    /// JSON list of all nodes, in a process that reads it.
+    nodes: RwLock<Option<Bytes>>,
 }
 
 struct Part {
@@ -78,6 +81,18 @@ impl Readiness {
             is_required,
             check,
         });
+    }
+
+    /// Sets the JSON list of all nodes, for the health listener.
+    pub fn set_nodes(&self, json: Vec<u8>) {
+        let mut nodes = self.0.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        *nodes = Some(json.into());
+    }
+
+    /// JSON list of all nodes, as it was last set.
+    pub(crate) fn nodes(&self) -> Option<Bytes> {
+        let nodes = self.0.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        nodes.clone()
     }
 
     /// Makes the process not ready from now on: a load balancer should look elsewhere.

@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod clickhouse_users;
 pub mod columns;
 pub mod credentials;
+pub mod drain;
 pub mod historical_migrations;
 pub mod import;
 pub mod invites;

@@ -1,26 +1,36 @@
 //! `millrace nodes`: lists nodes with their watermarks, and deregisters nodes.
 
-use super::table;
+use super::{counted, table};
 use crate::config::Config;
 use crate::connect;
-use crate::nodes::behind_seconds;
+use crate::node_list::{NodeList, NodeView};
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use millrace_catalog::{Catalog, IngestNode, NodeState, Nodes, UtcTime};
-use millrace_rows::{Clock, SystemClock, shown};
+use millrace_catalog::{Catalog, NodeReports, NodeState, Nodes};
+use millrace_rows::shown;
 
-/// Silence up to which a node counts as alive, in seconds: it publishes every ten.
+/// Silence up to which a node counts as alive, in seconds: it reports every five.
 const ALIVE_SECONDS: i64 = 60;
 
 /// Subcommand of `millrace nodes`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// List the nodes with their watermarks; exports go up to the lowest
-    List,
+    /// List the nodes with their states, logs and watermarks; exports go up to the lowest
+    ///
+    /// A node is silent when it was not heard of for 15 seconds, and lost after two minutes.
+    List(List),
     /// Deregister a node that will not come back; exports stop waiting for it
     #[command(visible_alias = "forget")]
     Deregister(Deregister),
+}
+
+/// Arguments of `millrace nodes list`.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct List {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Node to deregister.
@@ -41,71 +51,76 @@ pub struct Deregister {
 /// When the catalog cannot be opened, or the node must not be deregistered.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| match command {
-        Command::List => list(catalog).await,
+        Command::List(arguments) => list(catalog, *arguments).await,
         Command::Deregister(arguments) => deregister(catalog, arguments).await,
     })
 }
 
-async fn list(catalog: &Catalog) -> anyhow::Result<()> {
-    let nodes = Nodes::new(catalog).list().await?;
-    let now = UtcTime::from(SystemClock.now());
-    let rows = nodes.iter().map(|node| row(node, now)).collect();
+async fn list(catalog: &Catalog, arguments: List) -> anyhow::Result<()> {
+    let list = NodeList::read(catalog).await?;
+    if arguments.json {
+        output::print_json(&serde_json::to_string_pretty(&list)?);
+        return Ok(());
+    }
     table::print(
         [
             "NODE",
             "HOST",
+            "ADDRESS",
+            "VERSION",
             "STATE",
+            "HEARD OF",
+            "IN LOG",
+            "OLDEST",
             "WATERMARK",
             "BEHIND",
-            "HEARD OF",
             "STARTED",
         ],
-        rows,
+        list.nodes.iter().map(row).collect(),
         "No node has accepted events yet; exports wait for the first.",
     );
-    if nodes.is_empty() {
+    if list.nodes.is_empty() {
         return Ok(());
     }
-    let far = Nodes::new(catalog).exports_watermark().await?;
-    output::print(&far.map_or_else(
+    output::print(&list.exports_watermark.map_or_else(
         || "Exports wait for the nodes that are starting.".to_owned(),
         |far| format!("Exports may go up to {far}."),
     ));
     Ok(())
 }
 
-fn row(node: &IngestNode, now: UtcTime) -> [String; 7] {
-    let state = match node.state {
-        NodeState::Starting => "starting",
-        NodeState::Running => "running",
-        NodeState::Stopped => "stopped",
-    };
+fn row(node: &NodeView) -> [String; 11] {
+    let unknown = || "unknown".to_owned();
     [
         node.name.clone(),
         node.host.clone(),
-        state.to_owned(),
-        node.watermark
-            .map_or_else(|| "unknown".to_owned(), |at| at.to_string()),
-        format!("{} s", behind_seconds(node, now)),
-        node.published_at.to_string(),
+        node.address.clone().unwrap_or_else(unknown),
+        node.version.clone().unwrap_or_else(unknown),
+        node.state.to_owned(),
+        match node.state {
+            "stopped" => "–".to_owned(),
+            _ => format!("{} s ago", node.unheard_seconds),
+        },
+        counted(node.log_bytes, "byte"),
+        format!("{} s", node.log_age_seconds),
+        node.watermark.map_or_else(unknown, |at| at.to_string()),
+        format!("{} s", node.behind_seconds),
         node.started_at.to_string(),
     ]
 }
 
 async fn deregister(catalog: &Catalog, arguments: &Deregister) -> anyhow::Result<()> {
-    let nodes = Nodes::new(catalog).list().await?;
-    let node = nodes.iter().find(|node| node.name == arguments.name);
-    let node = node.with_context(|| {
+    let found = NodeReports::new(catalog).get(&arguments.name).await?;
+    let status = found.with_context(|| {
         format!(
             "there is no node \"{}\"; `millrace nodes list` shows all nodes",
             shown(&arguments.name)
         )
     })?;
-    if node.state != NodeState::Stopped {
-        let now = UtcTime::from(SystemClock.now());
-        let silent_seconds = now.0.saturating_sub(node.published_at.0) / 1_000_000;
+    if status.node.state != NodeState::Stopped {
+        let silent_seconds = status.unheard_seconds();
         if !arguments.yes {
-            let lives = if silent_seconds.abs() < ALIVE_SECONDS {
+            let lives = if silent_seconds < ALIVE_SECONDS {
                 format!("was heard of {silent_seconds} s ago, so it may well run: stop it")
             } else {
                 "did not stop cleanly: start it again, so that it ships what is left in its log"

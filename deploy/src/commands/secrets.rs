@@ -1,10 +1,12 @@
-//! `millrace secrets`: rotates the key that secrets of destinations are encrypted with.
+//! `millrace secrets`: rotates the key that secrets of destinations are encrypted with, or gives a
+//! lost one up.
 
 use super::counted;
 use crate::config::Config;
 use crate::output;
-use crate::{connect, secret_key};
-use clap::Subcommand;
+use crate::{connect, key_fingerprint, secret_key};
+use anyhow::bail;
+use clap::{Args, Subcommand};
 use millrace_exports::{BatchExports, SecretKey};
 
 /// Subcommand of `millrace secrets`.
@@ -21,14 +23,57 @@ pub enum Command {
     /// old key. Then run this command with the same setting, and remove the old key from the
     /// setting. Exports wait at servers that do not have the new key yet.
     Rotate,
+    /// Give up a key that is lost: the catalog takes the key of this folder or setting in its place
+    ///
+    /// Secrets that were encrypted with the lost key cannot be read any more. The administrators
+    /// give those of their exports again.
+    Reset(Reset),
+}
+
+/// Arguments of `millrace secrets reset`.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Reset {
+    /// Give the lost key up
+    #[arg(long)]
+    yes: bool,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// When a secret opens with no key, or the catalog or the key's file cannot be written.
+/// When a secret opens with no key, or the catalog or the key's file cannot be written; of a reset
+/// without `--yes`.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    let Command::Rotate = command;
+    match command {
+        Command::Rotate => rotate(config),
+        Command::Reset(arguments) => reset(config, *arguments),
+    }
+}
+
+fn reset(config: &Config, arguments: Reset) -> anyhow::Result<()> {
+    if !arguments.yes {
+        bail!(
+            "the secrets of exports that were encrypted with another key will have to be given again; start this \
+             command with --yes if that key is lost"
+        );
+    }
+    connect::with_catalog(config, async |catalog| {
+        let Some(key) = secret_key::known(config)? else {
+            bail!(
+                "there is no secret.key in {}, and no secret_key; name the folder of a server with --data-dir",
+                config.data_dir.display()
+            );
+        };
+        key_fingerprint::note(&key, catalog).await
+    })?;
+    output::print(
+        "Servers with this key start. Exports whose secrets were encrypted with another one wait until their secrets \
+         are given again.",
+    );
+    Ok(())
+}
+
+fn rotate(config: &Config) -> anyhow::Result<()> {
     let next = match &config.secret_key {
         Some(key) => {
             reseal(config, key)?;
@@ -49,6 +94,7 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 fn reseal(config: &Config, key: &SecretKey) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| {
         let count = BatchExports::new(catalog).reseal(key).await?;
+        key_fingerprint::note(key, catalog).await?;
         output::print(&format!(
             "The secrets of {} are encrypted with the new key.",
             counted(count as u64, "export")

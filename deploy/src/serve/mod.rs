@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::signals::StopSignal;
 use crate::thread_priority::lower_priority;
-use crate::{data_dir, output, preflight, restore_mark, scraped};
+use crate::{data_dir, drain_request, output, preflight, restore_mark, scraped};
 use anyhow::{Context, bail};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use millrace_ingest::MetricsSource;
@@ -49,6 +49,11 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
         Some(lock) => lock,
         None => data_dir::take(&config.data_dir, role)?,
     };
+    if parts.ingest {
+        drain_request::withdraw(&config.data_dir);
+        let following = drain_request::follow(config.data_dir.clone(), stop.clone());
+        runtime.spawn(following);
+    }
     let ready = preflight::make_export_root(config, parts).and_then(|()| recorder());
     let outcome = ready
         .and_then(|metrics| runtime.block_on(until_stopped(config, parts, metrics, tls, &stop)));

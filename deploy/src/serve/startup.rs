@@ -15,9 +15,10 @@ use crate::credentials::{Banner, Credentials};
 use crate::ingest::{AcceptingIngest, Ingest};
 use crate::live_endpoint::AdvertisedEndpoint;
 use crate::signals::StopSignal;
+use crate::start_without_catalog::WithoutCatalog;
 use crate::{
-    bootstrap, catalog_identity, clickhouse_sync, clickhouse_watch, connect, engine, output,
-    plain_listeners, preflight, sign_in_link,
+    bootstrap, catalog_identity, clickhouse_sync, clickhouse_watch, connect, engine,
+    key_fingerprint, output, plain_listeners, preflight, sign_in_link,
 };
 use anyhow::Context;
 use millrace_catalog::{Actor, Catalog};
@@ -45,7 +46,7 @@ pub async fn start(
     stop: &StopSignal,
 ) -> anyhow::Result<Option<RunningServer>> {
     let opened = tokio::select! {
-        opened = OpenedState::open(config) => opened?,
+        opened = OpenedState::open(config, parts) => opened?,
         () = stop.received() => return Ok(None),
     };
     let mut startup = Startup::begin(config, parts, opened, metrics, tls)?;
@@ -63,17 +64,39 @@ struct OpenedState {
     credentials: Credentials,
     credentials_path: PathBuf,
     is_first_start: bool,
+    /// Stand-in for the catalog while that is away.
+    without_catalog: Option<WithoutCatalog>,
 }
 
 impl OpenedState {
-    async fn open(config: &Config) -> anyhow::Result<Self> {
+    async fn open(config: &Config, parts: Parts) -> anyhow::Result<Self> {
         let credentials_path = config.credentials_path();
         let kept = Credentials::load(&credentials_path)?;
         let is_kept = kept.is_some();
         let mut credentials = kept.unwrap_or_default();
-        let catalog = connect::catalog_or_create(config).await?;
+        let catalog = match connect::catalog_or_create(config).await {
+            Ok(catalog) => catalog,
+            Err(error) => {
+                // The keys of a first start would be lost.
+                let opened = match is_kept {
+                    true => WithoutCatalog::open(config, parts, &error).await?,
+                    false => None,
+                };
+                let without_catalog = opened.ok_or(error)?;
+                return Ok(Self {
+                    catalog: without_catalog.catalog.clone(),
+                    credentials,
+                    credentials_path,
+                    is_first_start: false,
+                    without_catalog: Some(without_catalog),
+                });
+            }
+        };
         // Before the catalog is filled: a refused one stays empty.
         connect::require_own_rows(config).await?;
+        if parts.admin {
+            key_fingerprint::require_same(config, &catalog).await?;
+        }
         catalog_identity::keep(config, &catalog).await?;
         let is_first_start =
             bootstrap::run(&catalog, &config.data_dir, is_kept, &mut credentials).await?;
@@ -82,6 +105,7 @@ impl OpenedState {
             credentials,
             credentials_path,
             is_first_start,
+            without_catalog: None,
         })
     }
 }
@@ -125,6 +149,9 @@ impl<'a> Startup<'a> {
             .with_context(|| preflight::cannot_listen(config.health_addr, "--health-addr"))?;
         opened.credentials.health_url = config.listener_url(health.addr());
         let keys = Keys::new(opened.catalog.clone());
+        if let Some(without_catalog) = &mut opened.without_catalog {
+            without_catalog.begin(&keys, &readiness);
+        }
         let (tap, feed, hub) = millrace_live::live();
         Ok(Self {
             config,
@@ -153,7 +180,7 @@ impl<'a> Startup<'a> {
             keys: self.keys.clone(),
             live,
         });
-        let admin = Admin::start(config, ends, self.tls.clone())
+        let admin = Admin::start(config, ends, self.tls.clone(), self.readiness.clone())
             .with_context(|| preflight::cannot_listen(config.admin_addr, "--admin-addr"))?;
         self.opened.credentials.admin_url = config.listener_url(admin.addr());
         // Not required beside ingestion: events come in without the API.
@@ -172,7 +199,9 @@ impl<'a> Startup<'a> {
             return Ok(true);
         };
         let config = self.config;
-        let (keys, catalog) = (self.keys.clone(), &self.opened.catalog);
+        let keys = self.keys.clone();
+        let away = self.opened.without_catalog.take();
+        let catalog = (&self.opened.catalog, away);
         let (tls, readiness) = (self.tls.clone(), &self.readiness);
         let accepting =
             AcceptingIngest::start(config, tls, keys, catalog, readiness, live, stop).await?;

@@ -1,4 +1,5 @@
-//! Copied or restored data folders, with a common catalog or one each.
+//! Copied or restored data folders, with a common catalog or one each. Copies of running ones, with
+//! a catalog that processes share over the network, are in `fleet/names.rs`.
 
 use crate::clickhouse_outage::test_env::{Engine, PASSWORD};
 use crate::server::{LAST_TABLE, Server, eventually, on_own_ports};
@@ -88,7 +89,7 @@ impl CopiedFolders {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
@@ -142,7 +143,7 @@ fn until_shipped(copies: &CopiedFolders, name: &str, server: &Server) {
     });
 }
 
-fn host() -> String {
+pub fn host() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     name.trim().to_owned()
 }
@@ -369,11 +370,6 @@ fn the_first_of_two_running_copies_ends_with_a_reason_on_sqlite() {
 }
 
 #[test]
-fn the_first_of_two_running_copies_ends_with_a_reason_on_postgres() {
-    the_first_of_two_running_copies_ends_with_a_reason(postgres());
-}
-
-#[test]
 fn a_folder_that_is_brought_back_ships_all_once_on_sqlite() {
     a_folder_that_is_brought_back_ships_all_once(TestDatabase::sqlite());
 }
@@ -386,11 +382,6 @@ fn a_folder_that_is_brought_back_ships_all_once_on_postgres() {
 #[test]
 fn a_copy_ships_nothing_until_its_original_has_ended_on_sqlite() {
     a_copy_ships_nothing_until_its_original_has_ended(TestDatabase::sqlite());
-}
-
-#[test]
-fn a_copy_ships_nothing_until_its_original_has_ended_on_postgres() {
-    a_copy_ships_nothing_until_its_original_has_ended(postgres());
 }
 
 #[test]

@@ -200,7 +200,9 @@ fn no_command_prints_an_untrusted_text_unescaped() {
         let is_silent = command.starts_with("import load");
         assert!(is_silent || text.contains(SHOWN), "{command}: {text}");
     }
-    for command in COMMANDS {
+    // A drain would end the server.
+    let others = COMMANDS.into_iter().filter(|it| !it.starts_with("drain"));
+    for command in others {
         env.inject();
         assert_plain(&env.run(command, &file), command);
     }

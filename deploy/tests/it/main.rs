@@ -39,6 +39,7 @@ mod export_runs;
 mod exports;
 mod failed_starts;
 mod first_event;
+mod fleet;
 mod hostile;
 mod hostile_texts;
 mod import;

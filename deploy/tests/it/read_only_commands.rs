@@ -9,7 +9,7 @@ use std::process::Output;
 use tempfile::TempDir;
 
 /// All commands but servers, with their arguments; `FOLDER` is the folder that they read.
-pub const COMMANDS: [&str; 42] = [
+pub const COMMANDS: [&str; 45] = [
     "migrate",
     "query SELECT",
     "config",
@@ -48,11 +48,13 @@ pub const COMMANDS: [&str; 42] = [
     "rejected resend",
     "secrets rotate",
     "tail",
+    "secrets reset --yes",
     "catalog copy --to postgres://me@127.0.0.1:9/none",
     "purge",
     "backup made-by-backup",
     "restore FOLDER --data-dir made-by-restore",
     "log inspect",
+    "drain --wait",
 ];
 /// Commands that succeed without a server.
 const NEED_NOTHING: [&str; 1] = ["config"];

@@ -1,9 +1,10 @@
 //! Health listener: liveness, readiness and metrics, with a thread of its own, so that they are
 //! answered when every core is busy.
 //!
-//! `GET /_health/live`, `GET /_health/ready`, `GET /metrics`. Only this listener, and not the one
-//! for events, lists every part of the process under `/_health/ready?verbose`, also those that
-//! readiness does not need.
+//! `GET /_health/live`, `GET /_health/ready`, `GET /_health/nodes`, `GET /metrics`. Only this
+//! listener, and not the one for events, lists every part of the process under
+//! `/_health/ready?verbose`, also those that readiness does not need, and, in a process with the
+//! organization API, all nodes.
 //!
 //! This module has the listener and its connections, `responses` what they are answered.
 

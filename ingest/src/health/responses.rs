@@ -82,6 +82,14 @@ fn shown(status: StatusCode, body: &impl Serialize) -> HttpResponse {
     response
 }
 
+/// Response with the list of all nodes. Their names and hosts come from the catalog.
+fn listed(nodes: &[u8]) -> HttpResponse {
+    let escaped = shown_json(&String::from_utf8_lossy(nodes)).into_owned();
+    let mut response = HttpResponse::ok_static("").never_cached();
+    response.body = escaped.into();
+    response
+}
+
 impl ProbeSources {
     fn page(&self) -> Bytes {
         let render = || {
@@ -103,12 +111,16 @@ pub(super) fn respond(
     let path = path.strip_suffix('/').unwrap_or(path);
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let response = match path {
-        "" | "/_health/live" | "/_health/ready" | "/metrics" if !is_read => {
+        "" | "/_health/live" | "/_health/ready" | "/_health/nodes" | "/metrics" if !is_read => {
             HttpResponse::method_not_allowed("GET, HEAD", false)
         }
         "/_health/live" | "" => live(),
         "/_health/ready" if is_verbose(request) => ready_verbosely(readiness),
         "/_health/ready" => ready(readiness),
+        "/_health/nodes" => match readiness.nodes() {
+            Some(nodes) => listed(&nodes),
+            None => HttpResponse::not_found(),
+        },
         "/metrics" => {
             let mut response = Response::new(Full::new(sources.page()));
             let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -181,6 +193,16 @@ mod tests {
         let body: serde_json::Value = serde_json::from_slice(&verbose.body).unwrap();
         assert_eq!(body["problems"][0]["name"], "shutdown");
         assert_eq!(body["parts"][1]["status"], "failed");
+    }
+
+    #[test]
+    fn the_list_of_nodes_is_escaped_for_terminals() {
+        let readiness = Readiness::new();
+        assert_eq!(readiness.nodes(), None);
+        readiness.set_nodes("{\"nodes\":[\"\u{9b}2J\"]}".into());
+        let body = listed(&readiness.nodes().unwrap()).body;
+        assert!(!String::from_utf8_lossy(&body).contains('\u{9b}'));
+        serde_json::from_slice::<serde_json::Value>(&body).unwrap();
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::answers::{
 };
 use super::memo;
 use millrace_catalog::key::{PROJECT_KEY_BYTES_MAX, ProjectKeyForm};
-use millrace_catalog::{Catalog, CatalogError};
+use millrace_catalog::{Catalog, CatalogError, ListedKey};
 use millrace_parse::{KeyLookup, Project};
 use millrace_rows::ProjectId;
 use moka::sync::Cache;
@@ -72,6 +72,40 @@ impl Keys {
             imported: Mutex::default(),
             ticks: Ticks::new(),
         }))
+    }
+
+    /// Adds keys that the catalog had when it last answered, for a start while it is away: they
+    /// count as keys that were found before. Nothing else may have been looked up yet.
+    pub fn preload(&self, keys: impl IntoIterator<Item = ListedKey>) {
+        let shared = &*self.0;
+        let generation = shared.generation.load(Ordering::Acquire);
+        // Past its age at once, so that it is asked for as soon as the catalog answers.
+        let validity = Validity {
+            generation,
+            until: 0,
+        };
+        for ListedKey { key, project } in keys {
+            let organizations = &shared.organizations;
+            organizations.insert(project.project_id, project.organization_id);
+            let project = Project {
+                id: project.project_id,
+                anonymize_ips: project.anonymize_ips,
+                ingested_event: project.ingested_event,
+            };
+            shared
+                .found
+                .insert(key.into(), FoundKey { project, validity });
+        }
+        let until = shared.ticks.now_micros() + RETRY_MICROS;
+        shared.unreachable_until.store(until, Ordering::Release);
+    }
+
+    /// Counter of changes in the catalog up to which known keys were checked, while the catalog
+    /// answers.
+    #[must_use]
+    pub fn checked_version(&self) -> Option<i64> {
+        let is_away = self.0.unreachable_until.load(Ordering::Acquire) != 0;
+        lock(&self.0.seen_version).filter(|_| !is_away)
     }
 
     /// Looks a key up in the cache. Never waits: for [`KeyLookup::Missing`], await [`Keys::find`].

@@ -29,7 +29,10 @@
 //! | [`RequestEpochs`] (`request_epochs`) | requests under way by epoch; the hot path's part |
 //! | `clock_guard` | time of day without jumps of the clock |
 //! | [`NodeWatermarks`] (`node_watermarks`) | watermarks of all rows and of person updates |
-//! | [`Node`] (`node`) | registers the node, and publishes its watermarks |
+//! | [`Node`] (`node`) | registers the node, and deregisters it |
+//! | [`Registered`] (`node_record`) | record of the node in the catalog |
+//! | `publisher` | publishes its watermarks, and reports on the node |
+//! | `outage_hold` | hold of the watermark after an outage of the catalog |
 //!
 //! [`HttpLimits::body_hold`]: crate::HttpLimits::body_hold
 //! [`Pipeline::flush_ends`]: millrace_pipeline::Pipeline::flush_ends
@@ -38,7 +41,10 @@
 mod advance;
 mod clock_guard;
 mod node;
+mod node_record;
 mod node_watermarks;
+mod outage_hold;
+mod publisher;
 mod request_epochs;
 
 #[cfg(test)]
@@ -48,6 +54,7 @@ mod threads;
 
 pub use advance::advance;
 pub use node::{Node, RunningNode};
+pub use node_record::{Registered, Registering};
 pub use node_watermarks::NodeWatermarks;
 pub use request_epochs::RequestEpochs;
 pub(crate) use request_epochs::{CoreEpochs, EpochGuard};

@@ -1,7 +1,7 @@
 //! Handle to the catalog.
 
 use crate::condition_locks::{ConditionLocks, ConditionOutcome};
-use crate::connect::{Connected, IfMissing, connect};
+use crate::connect::{Connected, IfMissing, connect, connect_later};
 use crate::database_clock::database_now;
 use crate::entities::catalog_versions;
 use crate::error::CatalogError;
@@ -14,6 +14,7 @@ use crate::migrations::{is_made, migrate};
 use crate::testing::StatementCount;
 use crate::time::UtcTime;
 use millrace_rows::{Clock, SystemClock};
+use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
@@ -102,6 +103,18 @@ impl Catalog {
         // The pools would otherwise hold their connections until they are dropped.
         let _ = catalog.close().await;
         Err(missing)
+    }
+
+    /// Handle to the catalog in PostgreSQL with this id, which is away now: it connects when it is
+    /// used, and fails as long as it cannot, or finds another catalog there. The schema is left as
+    /// it is.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the URL.
+    pub async fn open_later(database_url: &str, id: Uuid) -> Result<Self, CatalogError> {
+        let connected = connect_later(database_url, id).await?;
+        Ok(Self::new(connected, Arc::new(SystemClock)))
     }
 
     /// [`Catalog::open`] with another clock, which also replaces the database's clock.

@@ -18,6 +18,7 @@
 use crate::error::CatalogError;
 use crate::location::CatalogLocation;
 use backon::{ConstantBuilder, Retryable};
+use sea_orm::prelude::Uuid;
 use sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection};
 use sea_orm::sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
@@ -87,30 +88,13 @@ pub(crate) async fn connect(
     if database_url.starts_with("sqlite:") {
         return connect_sqlite(database_url, if_missing).await;
     }
-    let (options, location) = if let Some(rest) = database_url.strip_prefix("postgresql://") {
-        // SeaORM accepts only the other spelling.
-        postgres(&format!("postgres://{rest}"))?
-    } else if database_url.starts_with("postgres://") {
-        postgres(database_url)?
-    } else {
-        return Err(CatalogError::Url {
-            reason: "it starts neither with sqlite: nor with postgres://".to_owned(),
-        });
-    };
+    let (options, location) = postgres(database_url, None)?;
     let db = match Database::connect(options.clone()).await {
         Ok(db) => db,
-        Err(error) => {
-            let why = refusal(database_url).await;
-            return Err(location.error(&why.unwrap_or(error)));
-        }
+        Err(error) => return Err(cause(database_url, &location, &error).await),
     };
     // Connected when it is needed, which is seldom.
-    let mut options = options;
-    options
-        .max_connections(POSTGRES_RESERVE_MAX)
-        .min_connections(0)
-        .connect_lazy(true);
-    let reserve_db = Database::connect(options).await;
+    let reserve_db = connect_lazily(options, POSTGRES_RESERVE_MAX).await;
     Ok(Connected {
         writer: db.clone(),
         db,
@@ -119,14 +103,52 @@ pub(crate) async fn connect(
     })
 }
 
-/// Reason of a server for refusing connections: a pool tries again until its time is over, and then
-/// reports the time-out only. `None` if the server accepts by now, or is silent.
-async fn refusal(database_url: &str) -> Option<DbErr> {
-    let options = PgConnectOptions::from_str(database_url).ok()?;
-    let connected = PgConnection::connect_with(&options);
-    let connected = tokio::time::timeout(REFUSAL_WAIT, connected).await;
-    let error = connected.ok()?.err()?;
-    Some(DbErr::Conn(RuntimeErr::SqlxError(error.into())))
+/// Pools for a catalog in PostgreSQL that is away now. Each connection, once it is made, is checked
+/// to lead to the catalog with this id: another one is as good as none.
+pub(crate) async fn connect_later(database_url: &str, id: Uuid) -> Result<Connected, CatalogError> {
+    let (options, location) = postgres(database_url, Some(id))?;
+    let db = connect_lazily(options.clone(), POSTGRES_CONNECTIONS_MAX).await;
+    let reserve_db = connect_lazily(options, POSTGRES_RESERVE_MAX).await;
+    let db = db.map_err(|error| location.error(&error))?;
+    Ok(Connected {
+        writer: db.clone(),
+        db,
+        reserve_db: reserve_db.map_err(|error| location.error(&error))?,
+        location,
+    })
+}
+
+/// Makes a pool that connects when it is used.
+async fn connect_lazily(
+    mut options: ConnectOptions,
+    connections_max: u32,
+) -> Result<DatabaseConnection, DbErr> {
+    options
+        .max_connections(connections_max)
+        .min_connections(0)
+        .connect_lazy(true);
+    Database::connect(options).await
+}
+
+/// Cause of a failed attempt to connect: a pool tries again until its time is over, and then
+/// reports the time-out only. One connection without a pool has the server's or the system's words.
+async fn cause(database_url: &str, location: &CatalogLocation, pool: &DbErr) -> CatalogError {
+    let Ok(options) = PgConnectOptions::from_str(database_url) else {
+        return location.error(pool);
+    };
+    match tokio::time::timeout(REFUSAL_WAIT, PgConnection::connect_with(&options)).await {
+        Ok(Err(error)) => location.error(&DbErr::Conn(RuntimeErr::SqlxError(error.into()))),
+        // It accepts by now.
+        Ok(Ok(_)) => location.error(pool),
+        Err(_) => CatalogError::Unreachable {
+            location: location.to_string(),
+            reason: format!(
+                "nothing there answers within {} s; correct host and port of the database URL, or \
+                 look for a firewall between",
+                REFUSAL_WAIT.as_secs()
+            ),
+        },
+    }
 }
 
 async fn connect_sqlite(url: &str, if_missing: IfMissing) -> Result<Connected, CatalogError> {
@@ -231,8 +253,19 @@ async fn has_no_transaction(connection: &mut SqliteConnection) -> Result<bool, s
     Ok(!connection.is_in_transaction())
 }
 
-fn postgres(url: &str) -> Result<(ConnectOptions, CatalogLocation), CatalogError> {
-    let parsed = PgConnectOptions::from_str(url).map_err(|error| CatalogError::Url {
+/// Options of a pool for a URL; connections to a catalog with another id than `expected` fail.
+fn postgres(
+    url: &str,
+    expected: Option<Uuid>,
+) -> Result<(ConnectOptions, CatalogLocation), CatalogError> {
+    // SeaORM accepts only one of the spellings.
+    let rest = url.strip_prefix("postgresql://");
+    let rest = rest.or_else(|| url.strip_prefix("postgres://"));
+    let rest = rest.ok_or_else(|| CatalogError::Url {
+        reason: "it starts neither with sqlite: nor with postgres://".to_owned(),
+    })?;
+    let url = format!("postgres://{rest}");
+    let parsed = PgConnectOptions::from_str(&url).map_err(|error| CatalogError::Url {
         reason: error.to_string(),
     })?;
     let host = parsed.get_socket().map_or_else(
@@ -241,11 +274,13 @@ fn postgres(url: &str) -> Result<(ConnectOptions, CatalogLocation), CatalogError
     );
     let database = parsed.get_database().unwrap_or(parsed.get_username());
     let location = CatalogLocation::new(format!("postgres://{host}/{database}"));
-    let mut options = common(url, POSTGRES_CONNECTIONS_MAX);
+    let mut options = common(&url, POSTGRES_CONNECTIONS_MAX);
     options.set_application_name("millrace");
     let stale_sessions = location.stale_sessions.clone();
     options.map_sqlx_postgres_pool_opts(move |pool| {
         let (when_idle, when_released) = (stale_sessions.clone(), stale_sessions.clone());
+        let pool =
+            pool.after_connect(move |connection, _| Box::pin(leads_to(connection, expected)));
         pool.acquire_slow_threshold(ACQUIRE_TIMEOUT)
             .before_acquire(move |_, session| {
                 let is_usable = !when_idle.includes(session.age);
@@ -257,6 +292,24 @@ fn postgres(url: &str) -> Result<(ConnectOptions, CatalogLocation), CatalogError
             })
     });
     Ok((options, location))
+}
+
+/// Fails for a connection to another catalog than the expected one.
+async fn leads_to(
+    connection: &mut PgConnection,
+    expected: Option<Uuid>,
+) -> Result<(), sqlx::Error> {
+    let Some(expected) = expected else {
+        return Ok(());
+    };
+    let id = "SELECT CAST(id AS text) FROM catalog_ids";
+    let found: Option<String> = sqlx::query_scalar(id).fetch_optional(connection).await?;
+    match found == Some(expected.to_string()) {
+        true => Ok(()),
+        false => Err(sqlx::Error::Configuration(
+            format!("the database has another catalog than {expected}").into(),
+        )),
+    }
 }
 
 /// Waits for the end of what a released connection may still be doing; an error closes it without

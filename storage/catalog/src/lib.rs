@@ -9,6 +9,8 @@
 //! | `connect` | connection pools from a URL; durability settings of SQLite |
 //! | `actor`, `activity` | author of a change; the log of all changes |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
+//! | `node_reports` | reports of nodes about themselves, and how long each has been silent |
+//! | `key_fingerprint` | fingerprint of the key that secrets are encrypted with |
 //! | `node_endpoints` | endpoints at which nodes serve their live streams |
 //! | `project_keys` | project keys, with which events are posted |
 //! | [`email`] | addresses in one form; no I/O |
@@ -62,12 +64,14 @@ pub mod features;
 mod identity;
 mod ingest_nodes;
 pub mod key;
+mod key_fingerprint;
 pub mod leases;
 mod level;
 pub mod limits;
 mod location;
 mod migrations;
 mod node_endpoints;
+mod node_reports;
 pub mod page;
 mod patch;
 mod person_watermark;
@@ -137,9 +141,10 @@ pub mod text {
 }
 pub use cleanup::Cleanup;
 pub use node_endpoints::NodeEndpoints;
+pub use node_reports::{LOST_AFTER, Liveness, NodeReport, NodeReports, NodeStatus, SILENT_AFTER};
 pub use page::{Page, PageRequest};
 pub use patch::Patch;
 pub use person_watermark::PersonWatermark;
-pub use project_keys::{ProjectKey, ProjectKeys};
+pub use project_keys::{ListedKey, ProjectKey, ProjectKeys};
 pub use scopes::{OPERATOR, RequiredScope, SCOPE_FAMILIES, ScopeError, Scopes};
 pub use stored_json::StoredJson;

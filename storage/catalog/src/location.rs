@@ -4,6 +4,13 @@ use crate::error::CatalogError;
 use crate::stale_sessions::StaleSessions;
 use sea_orm::{ConnAcquireErr, DbErr, RuntimeErr, sqlx};
 use std::fmt;
+use std::io::{self, ErrorKind};
+
+/// Reason for a statement that got no connection: a server that is away makes it wait as well as
+/// one that is busy.
+const NO_CONNECTION: &str = "no connection to it within 5 s: it is away, or has too much to do";
+/// Beginning of the standard library's message for a host name without an address.
+const LOOKUP_FAILED: &str = "failed to lookup address";
 
 /// Location of the catalog, for messages: a path, or a server without its password.
 #[derive(Clone, Debug)]
@@ -34,7 +41,7 @@ impl CatalogLocation {
         match error {
             DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) => CatalogError::Unreachable {
                 location,
-                reason: "no connection became free in time".to_owned(),
+                reason: NO_CONNECTION.to_owned(),
             },
             DbErr::ConnectionAcquire(ConnAcquireErr::ConnectionClosed) => {
                 CatalogError::Unreachable {
@@ -60,11 +67,17 @@ impl CatalogLocation {
                 let code = database.code().unwrap_or_default();
                 self.database_error(&code, database.message())
             }
-            sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => CatalogError::Unreachable { location, reason },
+            sqlx::Error::Io(error) => CatalogError::Unreachable {
+                location,
+                reason: network_reason(error),
+            },
+            sqlx::Error::PoolTimedOut => CatalogError::Unreachable {
+                location,
+                reason: NO_CONNECTION.to_owned(),
+            },
+            sqlx::Error::Tls(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
+                CatalogError::Unreachable { location, reason }
+            }
             _ => CatalogError::Failed { location, reason },
         }
     }
@@ -89,6 +102,65 @@ impl CatalogLocation {
             }
             (None, "53300") => CatalogError::Unreachable { location, reason },
             _ => CatalogError::Failed { location, reason },
+        }
+    }
+}
+
+/// Words for a failure of the network, with what to do.
+fn network_reason(error: &io::Error) -> String {
+    let words = error.to_string();
+    match error.kind() {
+        ErrorKind::ConnectionRefused => format!(
+            "nothing listens there ({words}); start PostgreSQL, or correct host and port of the \
+             database URL"
+        ),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+            format!("no network leads there ({words}); correct the host of the database URL")
+        }
+        _ if words.starts_with(LOOKUP_FAILED) => format!(
+            "there is no such host ({words}); correct the host of the database URL, or its entry \
+             in DNS"
+        ),
+        _ => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_the_network_is_told_with_its_cause_and_never_as_the_pools() {
+        let location = CatalogLocation::new("postgres://db:5432/millrace".to_owned());
+        let io = |kind: ErrorKind, words: &str| sqlx::Error::Io(io::Error::new(kind, words));
+        let table = [
+            (
+                io(ErrorKind::ConnectionRefused, "refused"),
+                "nothing listens there (refused)",
+            ),
+            (
+                io(ErrorKind::HostUnreachable, "no route"),
+                "no network leads there (no route)",
+            ),
+            (
+                io(
+                    ErrorKind::Other,
+                    "failed to lookup address information: unknown",
+                ),
+                "there is no such host",
+            ),
+            (io(ErrorKind::ConnectionReset, "reset"), "millrace: reset"),
+            (
+                sqlx::Error::PoolTimedOut,
+                "it is away, or has too much to do",
+            ),
+        ];
+        for (error, expected) in table {
+            let error = DbErr::Conn(RuntimeErr::SqlxError(error.into()));
+            let told = location.error(&error);
+            assert!(matches!(told, CatalogError::Unreachable { .. }), "{told:?}");
+            let told = told.to_string();
+            assert!(told.contains(expected) && !told.contains("pool"), "{told}");
         }
     }
 }

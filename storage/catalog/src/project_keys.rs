@@ -34,7 +34,58 @@ pub struct ProjectKey {
     pub ingested_event: bool,
 }
 
+/// Key, and the project that it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedKey {
+    /// Key, with which events are posted.
+    pub key: String,
+    /// Project of the key.
+    pub project: ProjectKey,
+}
+
+/// Columns of a key that is listed.
+type ListedColumns = (i64, Uuid, bool, bool, Option<String>);
+
 impl ProjectKeys<'_> {
+    /// Lists up to `keys_max` keys by the id of their project, of projects behind one.
+    ///
+    /// # Errors
+    ///
+    /// Any database error.
+    pub async fn list_behind(
+        self,
+        project_id: ProjectId,
+        keys_max: u64,
+    ) -> Result<Vec<ListedKey>, CatalogError> {
+        let rows: Vec<ListedColumns> = projects::Entity::find()
+            .select_only()
+            .column(projects::Column::Id)
+            .column(projects::Column::OrganizationId)
+            .column(projects::Column::AnonymizeIps)
+            .column(projects::Column::IngestedEvent)
+            .column(projects::Column::ApiToken)
+            .filter(projects::Column::ApiToken.is_not_null())
+            .filter(projects::Column::Id.gt(project_id.0))
+            .order_by_asc(projects::Column::Id)
+            .limit(keys_max)
+            .into_tuple()
+            .all(self.0.reader())
+            .await
+            .map_err(|error| self.0.error(&error))?;
+        let listed = rows.into_iter().filter_map(
+            |(id, organization_id, anonymize_ips, ingested_event, key)| {
+                let project = ProjectKey {
+                    project_id: ProjectId(id),
+                    organization_id,
+                    anonymize_ips,
+                    ingested_event,
+                };
+                key.map(|key| ListedKey { key, project })
+            },
+        );
+        Ok(listed.collect())
+    }
+
     /// Finds the project of a key by one index look-up. The caller checks the key's format before;
     /// see [`ProjectKeyForm`](crate::key::ProjectKeyForm).
     ///

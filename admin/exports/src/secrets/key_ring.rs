@@ -8,11 +8,14 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use sha2::{Digest, Sha256};
 
 /// Length of a key, in bytes.
 pub(super) const KEY_BYTES: usize = 32;
 /// Length of a nonce, in bytes: long enough to be drawn at random for ever.
 const NONCE_BYTES: usize = 24;
+/// Words before all that a fingerprint is the hash of, which nothing else is.
+const FINGERPRINT_LABEL: &[u8] = b"millrace secret key fingerprint\0";
 
 /// Key that seals, and older ones that still open.
 #[derive(Clone)]
@@ -65,6 +68,20 @@ impl KeyRing {
         let keys = std::iter::once(&self.bytes).chain(&self.older);
         let texts: Vec<String> = keys.map(|key| BASE64_STANDARD.encode(key)).collect();
         texts.join("\n")
+    }
+
+    /// Fingerprints of the keys, newest first: hashes with a salt, as base64. A key has 256 random
+    /// bits, so that nothing is learned of it.
+    pub(super) fn fingerprints(&self, salt: &[u8]) -> Vec<String> {
+        let fingerprint = |key: &[u8; KEY_BYTES]| {
+            let mut hash = Sha256::new();
+            hash.update(FINGERPRINT_LABEL);
+            hash.update(salt);
+            hash.update(key);
+            BASE64_STANDARD.encode(hash.finalize())
+        };
+        let keys = std::iter::once(&self.bytes).chain(&self.older);
+        keys.map(fingerprint).collect()
     }
 
     /// Encrypts a secret with the newest key.

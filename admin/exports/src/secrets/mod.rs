@@ -96,6 +96,13 @@ impl SecretKey {
         self.ring().to_text()
     }
 
+    /// Fingerprints of the keys, the sealing one first, which tell nothing of the keys. Those of
+    /// one key with different salts have nothing in common; use the id of the catalog.
+    #[must_use]
+    pub fn fingerprints(&self, salt: &[u8]) -> Vec<String> {
+        self.ring().fingerprints(salt)
+    }
+
     /// Encrypts a secret for a context, the place where it is stored.
     pub(crate) fn seal(&self, context: &str, secret: &str) -> Result<String, getrandom::Error> {
         self.latest().seal(context, secret)
@@ -221,6 +228,18 @@ mod tests {
         );
         SecretKey::parse("").unwrap_err();
         SecretKey::parse(&format!("{} nonsense", old.to_text())).unwrap_err();
+    }
+
+    #[test]
+    fn a_fingerprint_is_that_of_one_key_and_salt_and_holds_no_part_of_the_key() {
+        let old = SecretKey::generate().unwrap();
+        let new = old.successor().unwrap();
+        let [first] = old.fingerprints(b"one").try_into().unwrap();
+        let both = new.fingerprints(b"one");
+        assert_eq!((both.len(), &both[1]), (2, &first));
+        assert_ne!(both[0], first);
+        assert_ne!(old.fingerprints(b"two"), [&*first]);
+        assert!(!new.to_text().contains(&first) && !first.contains(&old.to_text()));
     }
 
     #[test]

@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
+/// Key of secrets of all processes, as they share a catalog.
+const SECRET_KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+
 /// Command for `millrace ingest` as the engine's user.
 pub fn ingest_command(data_dir: &Path, args: &[&str]) -> Command {
     command("ingest", data_dir, args)
@@ -170,8 +173,12 @@ fn assert_reported_until_fixed(cases: &[(&str, &str, bool)]) {
         let [ingest, admin] = ["ingest", "admin"].map(|mode| {
             let data_dir = dir.path().join(format!("{mode}-{number}"));
             let url = proxy.url();
-            let at = ["--clickhouse-url", url.as_str(), "--database-url", &catalog];
-            let monitored = MonitoredServer::start_mode(mode, &data_dir, &at);
+            let at = [
+                ["--clickhouse-url", url.as_str()],
+                ["--database-url", &catalog],
+                ["--secret-key", SECRET_KEY],
+            ];
+            let monitored = MonitoredServer::start_mode(mode, &data_dir, &at.concat());
             monitored.assert_reports(&format!("{mode}, {rule}"), words);
             monitored
         });

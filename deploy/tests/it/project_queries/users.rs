@@ -3,6 +3,7 @@
 use super::tenants::Tenants;
 use crate::server::{Server, ask, eventually, run};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -97,6 +98,8 @@ fn an_api_in_another_process_runs_queries_and_makes_users() {
     let mut args = vec!["--database-url".to_owned(), database];
     args.extend(tenants.server.clickhouse_args());
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let secret_key = |dir: &Path| dir.join("secret.key");
+    std::fs::copy(secret_key(tenants.dir.path()), secret_key(folder.path())).unwrap();
     let key = tenants.server.credential("personal_api_key");
     let api = Server::start_mode("admin", folder.path(), &args);
     let url = api.credential("admin_url");

@@ -1,8 +1,8 @@
 //! Changes of keys by this process and by others.
 
-use super::super::answers::{CatalogUnavailable, FOUND_MICROS};
+use super::super::answers::{CatalogUnavailable, FOUND_MICROS, RETRY_MICROS};
 use super::Fixture;
-use millrace_catalog::Actor;
+use millrace_catalog::{Actor, ProjectKeys};
 use millrace_organizations::{NewProject, Projects};
 use millrace_parse::KeyLookup;
 use millrace_rows::ProjectId;
@@ -160,4 +160,29 @@ async fn a_key_that_was_looked_up_after_the_change_outlives_an_outage() {
     keys.poll_changes().await;
     fixture.pass_micros(FOUND_MICROS);
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+}
+
+#[tokio::test]
+async fn preloaded_keys_work_while_the_catalog_is_away_and_are_asked_for_once_it_answers() {
+    let fixture = Fixture::new().await;
+    let listed = ProjectKeys::new(&fixture.catalog).list_behind(ProjectId(0), 10);
+    let listed = listed.await.unwrap();
+    assert_eq!(listed.len(), 1);
+    let keys = &fixture.keys;
+    keys.preload(listed);
+    assert_eq!(keys.checked_version(), None);
+    assert_eq!(keys.failure(), None, "known keys work");
+    assert_eq!(keys.cached(&fixture.key), KeyLookup::Found(fixture.project));
+    let project_id = fixture.project.id;
+    assert_eq!(keys.organization_of(project_id), Some(fixture.organization));
+    assert_eq!(keys.find("new-key").await, Err(CatalogUnavailable));
+    // Revoked while this process did not run.
+    fixture.revoke_elsewhere().await;
+    fixture.pass_micros(RETRY_MICROS);
+    keys.poll_changes().await;
+    assert!(keys.checked_version().is_some());
+    assert_eq!(keys.find(&fixture.key).await, Ok(None));
+    fixture.catalog.close().await.unwrap();
+    fixture.pass_micros(FOUND_MICROS);
+    assert_eq!(keys.find(&fixture.key).await, Err(CatalogUnavailable));
 }

@@ -8,11 +8,11 @@ use crate::entities::{
     clickhouse_users, deleted_batch_exports, deleted_organizations, deleted_plugins,
     deleted_projects, group_types, groups, historical_migrations, idempotency_bytes,
     idempotency_keys, import_leases, import_quotas, ingest_nodes, leases, node_endpoints,
-    organization_domains, organization_invites, organization_memberships, organizations,
-    person_backlogs, person_distinct_ids, person_new_ids, person_progress, personal_api_keys,
-    persons, plugin_configs, plugin_source_files, plugins, projects, property_columns,
-    proxy_records, rejected_event_resends, role_memberships, roles, sessions, sign_in_links,
-    unused_users, users, withdrawn_plugins,
+    node_reports, organization_domains, organization_invites, organization_memberships,
+    organizations, person_backlogs, person_distinct_ids, person_new_ids, person_progress,
+    personal_api_keys, persons, plugin_configs, plugin_source_files, plugins, projects,
+    property_columns, proxy_records, rejected_event_resends, role_memberships, roles,
+    secret_key_fingerprints, sessions, sign_in_links, unused_users, users, withdrawn_plugins,
 };
 use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
 use sea_orm::{
@@ -67,6 +67,7 @@ in_order!(
     idempotency_bytes,
     catalog_ids,
     catalog_versions,
+    secret_key_fingerprints,
     leases,
     proxy_records,
     property_columns,
@@ -93,6 +94,7 @@ in_order!(
     person_new_ids,
     ingest_nodes,
     node_endpoints,
+    node_reports,
     historical_migrations,
     import_quotas,
     import_leases,

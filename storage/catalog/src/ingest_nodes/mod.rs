@@ -17,6 +17,9 @@
 //! It is read after the node counts, and so is not below any [`Nodes::exports_watermark`] that
 //! was answered before: later exports wait for this node.
 //!
+//! A node may start while the catalog is away, and counts once it has registered. One that had
+//! stopped may then have rows below what exports have passed: `min_created_at` tells it so.
+//!
 //! Person updates have a watermark of their own ([`Nodes::updates_watermark`]), as they are
 //! shipped before events of older months are; persons are kept up to it. A node makes no row below
 //! either: `min_created_at` is not below any that was answered before.

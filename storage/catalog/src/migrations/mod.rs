@@ -36,6 +36,7 @@ mod m0054_node_endpoints;
 mod m0055_rejected_event_resends;
 mod m0056_stats_lease;
 mod m0057_sessions;
+mod m0059_fleet;
 mod runner;
 mod steps;
 
@@ -66,6 +67,7 @@ static MIGRATIONS: [&dyn Migrate; 8] = [
     &m0055_rejected_event_resends::Migration,
     &m0056_stats_lease::Migration,
     &m0057_sessions::Migration,
+    &m0059_fleet::Migration,
 ];
 
 /// State of a catalog's schema.

@@ -15,6 +15,7 @@
 #[macro_use(on_both)]
 extern crate millrace_catalog;
 
+mod fleet;
 mod ingest_nodes;
 mod node_endpoints;
 mod open;

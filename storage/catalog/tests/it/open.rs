@@ -2,6 +2,7 @@
 
 use millrace_catalog::testing::{TestDatabase, TestPostgres};
 use millrace_catalog::{Catalog, CatalogError};
+use uuid::Uuid;
 
 on_both!(empty:
     an_empty_catalog_can_be_opened_by_many_at_once,
@@ -107,8 +108,18 @@ async fn an_error_names_the_server_that_is_down_and_the_cause() {
     drop(listener);
     let url = format!("postgres://user:canary@{address}/millrace");
     let error = Catalog::open(&url).await.unwrap_err().to_string();
-    assert!(error.contains("refused"), "{error}");
+    assert!(error.contains("nothing listens there"), "{error}");
     assert!(error.contains(&address.to_string()), "{error}");
+    assert!(!error.contains("canary"), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_names_a_host_that_does_not_exist() {
+    let url = "postgres://user:canary@no-such-host.invalid/millrace";
+    let error = Catalog::open(url).await.unwrap_err().to_string();
+    for words in ["no-such-host.invalid:5432", "there is no such host"] {
+        assert!(error.contains(words), "{error}");
+    }
     assert!(!error.contains("canary"), "{error}");
 }
 
@@ -122,6 +133,10 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up_after_five_seconds()
     assert!(
         matches!(error, CatalogError::Unreachable { .. }),
         "{error:?}"
+    );
+    assert!(
+        error.to_string().contains("nothing there answers"),
+        "{error}"
     );
     // Two of them for the reason of a refusal, which is asked for once more.
     assert_eq!(begun_at.elapsed().as_secs_f64().round(), 7.0);
@@ -170,6 +185,25 @@ async fn a_refusal_of_the_server_is_classified() {
         matches!(error, CatalogError::NoSuchDatabase { .. }),
         "{error:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_catalog_that_is_opened_later_is_the_expected_one_or_none() {
+    let database = TestDatabase::postgres().await;
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let id = catalog.id().await.unwrap();
+    let later = Catalog::open_later(database.url(), id).await.unwrap();
+    assert_eq!(later.keys_version().await.unwrap(), 0);
+    let other = Catalog::open_later(database.url(), Uuid::nil()).await;
+    let error = other.unwrap().keys_version().await.unwrap_err();
+    assert!(
+        matches!(error, CatalogError::Unreachable { .. }),
+        "{error:?}"
+    );
+    let away = Catalog::open_later("postgresql://me@127.0.0.1:1/none", id).await;
+    away.unwrap().keys_version().await.unwrap_err();
+    let file = Catalog::open_later("sqlite://catalog.db", id).await;
+    assert!(matches!(file, Err(CatalogError::Url { .. })), "{file:?}");
 }
 
 #[tokio::test]
