@@ -1,16 +1,19 @@
 //! The command line.
 
 use crate::commands::{
-    backup, catalog, clickhouse_users, columns, credentials, drain, historical_migrations, import,
-    invites, keys, log, members, migrate, nodes, organizations, purge, query, rejected_events,
-    secrets, sign_in_link, tail,
+    ListFormat, alone, backup, catalog, clickhouse_users, columns, credentials, doctor, drain,
+    historical_migrations, import, invites, keys, log, members, migrate, nodes, organizations,
+    purge, query, rejected_events, secrets, sign_in_link, tail,
 };
 use crate::config::Settings;
+use crate::setting_args::{SERVERS, is_of_servers};
 use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, ArgAction, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 
-/// Heading of the settings in `--help`, below the options of the command itself.
-const SETTINGS: &str = "Settings of the server";
+/// Line below the help of commands that have a use for settings.
+const ABOUT_SETTINGS: &str = "`millrace help settings` explains all settings of a server, \
+                              `millrace config` prints their values.";
 
 /// Takes analytics events over HTTP, answers when they are on disk, and puts each into ClickHouse
 /// exactly once.
@@ -19,6 +22,7 @@ const SETTINGS: &str = "Settings of the server";
     name = "millrace",
     version,
     propagate_version = true,
+    disable_help_subcommand = true,
     max_term_width = 100
 )]
 pub struct Cli {
@@ -46,21 +50,33 @@ pub struct Cli {
     pub settings: Settings,
 }
 
-/// Builds the clap command. `-h` shows a command's own options and the data folder; `--help` all
-/// settings as well.
+/// Builds the clap command. The help of a command shows its own options and the data folder;
+/// `millrace help settings` explains the settings.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
         .mut_args(|arg| {
-            let is_common = arg.get_id() == "config" || arg.get_id() == "data_dir";
-            let hidden = arg.get_env().is_some() && !is_common;
-            let arg = arg.hide_short_help(hidden);
-            match hidden {
-                true => arg.help_heading(SETTINGS),
-                false => arg,
+            let is_hidden = is_of_servers(&arg);
+            arg.hide_short_help(is_hidden).hide_long_help(is_hidden)
+        })
+        .after_help(ABOUT_SETTINGS)
+        .mut_subcommands(|inner| {
+            let is_server = SERVERS.contains(&inner.get_name());
+            match is_server {
+                true => inner.after_help(ABOUT_SETTINGS),
+                false => inner,
             }
         })
-        .mut_subcommand("import", with_short_help)
+}
+
+/// Parses the command line if it asks for a command that needs no settings; `None` for all others.
+#[must_use]
+pub fn alone(args: &[OsString]) -> Option<alone::Command> {
+    let matches = command().try_get_matches_from(args).ok()?;
+    match Cli::from_arg_matches(&matches).ok()?.command? {
+        Command::Alone(command) => Some(command),
+        _ => None,
+    }
 }
 
 /// Replaces an error's usage line by that of the command's help: clap's own lists each setting that
@@ -83,19 +99,6 @@ pub fn with_usage_of_help(mut error: clap::Error) -> clap::Error {
     let usage = ContextValue::StyledStr(command.render_usage());
     error.insert(ContextKind::Usage, usage);
     error
-}
-
-/// Makes `--help` of a command the short help, as imports do not need the settings of a server.
-fn with_short_help(command: clap::Command) -> clap::Command {
-    let help = Arg::new("help")
-        .short('h')
-        .long("help")
-        .help("Print help")
-        .action(ArgAction::HelpShort);
-    command
-        .disable_help_flag(true)
-        .arg(help)
-        .mut_subcommands(with_short_help)
 }
 
 /// Command of the program.
@@ -131,7 +134,11 @@ pub enum Command {
     /// Show the events of a project as they arrive, accepted or rejected
     Tail(tail::Tail),
     /// Print the settings and where each comes from
-    Config,
+    Config(ListFormat),
+    /// Check disks, clocks, limits, ports and services, and say what to do
+    ///
+    /// Changes nothing, and a server may run meanwhile. The exit status is 1 if an error was found.
+    Doctor(doctor::Doctor),
     /// Create, list and revoke keys
     #[command(subcommand)]
     Keys(keys::Command),
@@ -178,11 +185,16 @@ pub enum Command {
     /// The grace period does not apply: the server ends once its log is empty, however long
     /// ClickHouse is away. SIGTERM ends it earlier; the next start ships the rest.
     Drain(drain::Drain),
+    /// Commands that need no settings
+    #[command(flatten)]
+    Alone(alone::Command),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Arg;
+    use clap::error::ErrorKind;
 
     fn global_names() -> Vec<String> {
         let command = Cli::command();
@@ -208,17 +220,94 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_are_below_the_options_of_a_command_in_its_help() {
+    fn the_help_of_a_command_leaves_the_settings_out() {
         let mut command = command();
         command.build();
-        let query = command.find_subcommand_mut("query").unwrap();
-        let help = query.render_long_help().to_string();
-        let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
-        let heading = at("\nSettings of the server:\n");
-        for option in ["--project <ID>", "--format <FORMAT>", "--data-dir <DIR>"] {
-            assert!(at(option) < heading, "{option}: {help}");
+        for path in [&[][..], &["serve"], &["query"], &["import", "load"]] {
+            let inner = path.iter().fold(&command, |command, name| {
+                command.find_subcommand(name).unwrap()
+            });
+            let mut inner = inner.clone();
+            let (short, long) = (inner.render_help(), inner.render_long_help());
+            for help in [short.to_string(), long.to_string()] {
+                assert!(help.contains("--data-dir <DIR>"), "{path:?}: {help}");
+                assert!(!help.contains("--ingest-addr"), "{path:?}: {help}");
+                let is_server = path.first().is_none_or(|name| SERVERS.contains(name));
+                let has_hint = help.contains("millrace help settings");
+                assert_eq!(has_hint, is_server, "{path:?}: {help}");
+            }
         }
-        assert!(at("--ingest-addr <ADDR>") > heading, "{help}");
+    }
+
+    #[test]
+    fn commands_without_settings_are_found_where_settings_are_wrong() {
+        let table = [
+            ("help settings", true),
+            ("help", true),
+            ("completions bash", true),
+            ("--data-dir x man --to y", true),
+            ("completions tcsh", false),
+            ("keys list", false),
+            ("serve", false),
+            ("", false),
+        ];
+        for (line, is_alone) in table {
+            let words = ["millrace"].into_iter().chain(line.split_whitespace());
+            let words: Vec<OsString> = words.map(OsString::from).collect();
+            assert_eq!(alone(&words).is_some(), is_alone, "{line}");
+        }
+    }
+
+    /// Errors of all visible options of a command and its subcommands for a value that is none.
+    fn value_errors(root: &clap::Command, path: &[&str], command: &clap::Command) -> Vec<String> {
+        let is_own = |arg: &&Arg| path.is_empty() || !arg.is_global_set();
+        let own = command.get_arguments().filter(is_own);
+        let own = own.filter(|arg| arg.get_action().takes_values() && !arg.is_hide_set());
+        let mut errors: Vec<String> = own
+            .filter_map(|arg| {
+                let value = match arg.get_long() {
+                    Some(name) => format!("--{name}=?!"),
+                    None => "?!".to_owned(),
+                };
+                let line = ["millrace"].iter().chain(path).copied();
+                let line: Vec<&str> = line.chain([value.as_str()]).collect();
+                let error = root.clone().try_get_matches_from(line).err()?;
+                (error.kind() == ErrorKind::ValueValidation).then(|| error.to_string())
+            })
+            .collect();
+        for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+            let path = [path, &[inner.get_name()]].concat();
+            errors.extend(value_errors(root, &path, inner));
+        }
+        errors
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_used_is_refused_with_an_example() {
+        let root = command();
+        let errors = value_errors(&root, &[], &root);
+        assert!(errors.len() > 40, "{errors:?}");
+        for error in errors {
+            let has_example = error.contains("such as") || error.contains(" or ");
+            assert!(has_example, "{error}");
+        }
+    }
+
+    #[test]
+    fn every_command_that_lists_or_shows_prints_json() {
+        const LISTS: [&str; 6] = ["list", "show", "inspect", "suggest", "features", "config"];
+        fn walk(command: &clap::Command, count: &mut u32) {
+            let name = command.get_name();
+            if LISTS.contains(&name) {
+                let has_json = command.get_arguments().any(|arg| arg.get_id() == "json");
+                assert!(has_json, "{name}");
+                *count += 1;
+            }
+            command.get_subcommands().for_each(|it| walk(it, count));
+        }
+        let mut count = 0;
+        walk(&Cli::command(), &mut count);
+        assert!(count > 10, "{count}");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The data folder: created, checked and locked by one process at a time.
 
+use crate::created_dirs::CreatedDirs;
 use crate::locked_file::LockedFile;
 use anyhow::{Context, bail};
 use rustix::fs::{Access, access};
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError, rename};
+use std::fs::{File, OpenOptions, TryLockError, rename};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
@@ -25,20 +26,20 @@ pub const FORMER_DEAD_LETTERS: &str = "poison";
 pub struct DataDirLock {
     _file: LockedFile,
     path: PathBuf,
-    /// True if the folder was created for this lock.
-    made_dir: bool,
+    /// Folders that were created for this lock.
+    created: CreatedDirs,
 }
 
 impl DataDirLock {
-    /// Removes a folder that was created for this lock, if nothing else is in it.
+    /// Removes a folder that was created for this lock, with those above it, if nothing else is in
+    /// them.
     pub fn remove_created_dir(self) {
-        let Some(dir) = self.path.parent().filter(|_| self.made_dir) else {
+        let Some(dir) = self.path.parent().filter(|_| !self.created.is_empty()) else {
             return;
         };
         let is_alone = std::fs::read_dir(dir).is_ok_and(|files| files.count() == 1);
         if is_alone && std::fs::remove_file(&self.path).is_ok() {
-            // Another process may have written to the folder meanwhile.
-            let _ = std::fs::remove_dir(dir);
+            self.created.remove_empty();
         }
     }
 }
@@ -93,17 +94,12 @@ fn lock_path(dir: &Path, role: &str) -> PathBuf {
 /// # Errors
 /// When the folder cannot be created or written, or another process holds the lock.
 pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
-    let made_dir = !dir.exists();
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .with_context(|| {
-            format!(
-                "cannot create the data folder {}; give another with --data-dir",
-                dir.display()
-            )
-        })?;
+    let created = CreatedDirs::create(dir).with_context(|| {
+        format!(
+            "cannot create the data folder {}; give another with --data-dir",
+            dir.display()
+        )
+    })?;
     let path = lock_path(dir, role);
     let mut options = OpenOptions::new();
     let opened = options.create(true).truncate(false).write(true).open(&path);
@@ -112,7 +108,7 @@ pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
         Ok(()) => Ok(DataDirLock {
             _file: file,
             path,
-            made_dir,
+            created,
         }),
         Err(TryLockError::WouldBlock) => bail!(
             "another millrace uses the data folder {}; stop it, or give another with --data-dir",

@@ -1,6 +1,7 @@
 //! Log lines to standard error or to a file, for people or as JSON. Each log event is one line,
 //! whatever its texts hold: control characters are escaped.
 
+use crate::colors;
 use crate::config::{LogFormat, LogSettings};
 use crate::log_file::LogFile;
 use millrace_rows::{shown, shown_json};
@@ -33,9 +34,13 @@ pub fn start(settings: &LogSettings, source: LogSource) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| anyhow::anyhow!("log_level is {filter:?}: {error}; try `info`"))?;
     let file = log_file(settings, source)?;
+    // The parent decides about the colors of its own lines.
+    let is_supervised = source == LogSource::SupervisedEngine;
+    let has_colors =
+        file.is_none() && !is_supervised && colors::are_wanted(io::stderr().is_terminal());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_ansi(file.is_none() && io::stderr().is_terminal());
+        .with_ansi(has_colors);
     match settings.log_format {
         // The parent writes each line again, with a time and a level of its own.
         _ if source == LogSource::SupervisedEngine => builder

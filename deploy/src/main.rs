@@ -2,7 +2,8 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `cli`, `numbers`, `config` | command line and settings |
+//! | `cli`, `setting_args`, `numbers`, `config` | command line and settings |
+//! | `colors` | use of colors in output |
 //! | `serve` | the long-running modes: serve, ingest, admin |
 //! | `ingest_logs` | opening of the logs |
 //! | `ingest`, `admin`, `engine` | parts of a mode: ingestion, organization API, embedded ClickHouse |
@@ -16,7 +17,8 @@
 //! | `catalog_identity` | the catalog of a data folder; another one is refused |
 //! | `node_registration`, `starts_file`, `other_process` | registration of a node, which detects copies of its data folder |
 //! | `backlog_hold` | hold of the log of a copied data folder |
-//! | `preflight` | checks before a start creates anything |
+//! | `preflight`, `disk_room` | checks before a start creates anything |
+//! | `doctor` | checks of an installation from outside |
 //! | `plugin_source` | sources of plugins, parsed in a process of their own |
 //! | `commands`, `output` | the operator's tools, and what they print |
 //! | `poll_timeout` | questions that are asked again while a server does not answer |
@@ -26,7 +28,7 @@
 //! | `signals`, `thread_priority` | SIGTERM, background threads |
 //! | `key_fingerprint` | fingerprint of the key of secrets in the catalog; another key is refused |
 //! | `key_table`, `start_without_catalog` | project keys in the data folder; a start while the catalog is away |
-//! | `data_dir`, `backup_dir` | the data folder, the folder of backups |
+//! | `data_dir`, `created_dirs`, `backup_dir` | the data folder, folders of a start, that of backups |
 //! | `drain_request` | request to ship all of a log and end |
 //! | `backup`, `restore_mark` | backups of the embedded default, and their restore |
 //! | `cleanup` | deletes rows of deleted projects from the catalog |
@@ -53,11 +55,15 @@ mod cli;
 mod clickhouse_sync;
 mod clickhouse_users;
 mod clickhouse_watch;
+mod colors;
 mod commands;
 mod config;
 mod connect;
+mod created_dirs;
 mod credentials;
 mod data_dir;
+mod disk_room;
+mod doctor;
 mod drain_request;
 mod engine;
 mod engine_process;
@@ -94,6 +100,7 @@ mod restore_mark;
 mod scraped;
 mod secret_key;
 mod serve;
+mod setting_args;
 mod sign_in_link;
 mod signals;
 mod start_without_catalog;
@@ -106,7 +113,7 @@ use clap::FromArgMatches;
 use cli::{Cli, Command};
 use config::{Config, FileError, Layers};
 use logging::LogSource;
-use output::{fail, print};
+use output::fail;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -122,6 +129,13 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     if plugin_source::is_asked_for(&args) {
         return plugin_source::child();
+    }
+    if let Some(command) = cli::alone(&args) {
+        let ran = commands::alone::run(cli::command(), &command).and_then(|()| output::finish());
+        return ran.map_or_else(
+            |error| fail(1, &format!("{error:#}")),
+            |()| ExitCode::SUCCESS,
+        );
     }
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let layers = match config::load(cli::command(), &args, variables) {
@@ -196,10 +210,11 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Migrate(migrate)) => commands::migrate::run(config, migrate),
         Some(Command::Query(query)) => commands::query::run(config, query),
         Some(Command::Tail(tail)) => commands::tail::run(config, tail),
-        Some(Command::Config) => {
-            print(&config::show(&cli::command(), layers, config));
+        Some(Command::Config(format)) => {
+            commands::show_settings(&cli::command(), config, layers, *format);
             Ok(())
         }
+        Some(Command::Doctor(doctor)) => commands::doctor::run(config, *doctor),
         Some(Command::Keys(command)) => commands::keys::run(config, command),
         Some(Command::Organizations(command)) => commands::organizations::run(config, command),
         Some(Command::Members(command)) => commands::members::run(config, command),
@@ -218,6 +233,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Restore(restore)) => commands::backup::restore(config, restore),
         Some(Command::Log(command)) => commands::log::run(config, command),
         Some(Command::Drain(drain)) => commands::drain::run(config, *drain),
+        Some(Command::Alone(command)) => commands::alone::run(cli::command(), command),
     }
 }
 
@@ -225,7 +241,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
 /// take the addresses of the old server from its `credentials.json`.
 fn needs_whole_folder(command: Option<&Command>) -> bool {
     // A restore has an engine of its own, and says itself what it needs.
-    let may_see = matches!(command, Some(Command::Config | Command::Restore(_)));
+    let may_see = matches!(command, Some(Command::Config(_) | Command::Restore(_)));
     !may_see && !is_supervised_engine(command)
 }
 

@@ -1,7 +1,8 @@
-//! Parsers of whole numbers in settings and options: where there is none, they say what to give.
-//! The standard library's would say that a digit is invalid.
+//! Parsers of whole numbers and ids in settings and options: where there is none, they say what to
+//! give. The standard library's would say that a digit is invalid.
 
 use std::num::IntErrorKind;
+use uuid::Uuid;
 
 /// Parses a number of things.
 pub fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
@@ -28,6 +29,12 @@ pub fn project<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     whole(text, "give the id of a project, such as 1")
 }
 
+/// Parses an id that is a UUID.
+pub fn uuid_of(text: &str) -> Result<Uuid, String> {
+    let example = "give an id such as 018f2a3b-0000-7000-8000-000000000000";
+    text.parse().map_err(|_| example.to_owned())
+}
+
 /// Parses a number of things of which there is at least one.
 pub fn positive<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     within(text, u64::MAX, "give a whole number from 1, such as 10")
@@ -35,7 +42,11 @@ pub fn positive<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 
 /// Parses a number of things of which there is at least one, and so many at most.
 pub fn up_to<T: TryFrom<u64>, const MOST: u64>(text: &str) -> Result<T, String> {
-    within(text, MOST, &format!("give a whole number from 1 to {MOST}"))
+    within(
+        text,
+        MOST,
+        &format!("give a whole number from 1 to {MOST}, such as 2"),
+    )
 }
 
 fn within<T: TryFrom<u64>>(text: &str, most: u64, advice: &str) -> Result<T, String> {
@@ -84,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_number_beyond_its_range_is_refused_with_the_range() {
-        let advice = Err("give a whole number from 1 to 64".to_owned());
+        let advice = Err("give a whole number from 1 to 64, such as 2".to_owned());
         let table = [
             ("1", Ok(1)),
             ("64", Ok(64)),

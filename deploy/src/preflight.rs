@@ -1,11 +1,16 @@
 //! Checks before a start creates anything: a start that fails here leaves nothing behind.
 
 use crate::config::{Config, Engine};
+use crate::created_dirs::CreatedDirs;
+use crate::disk_room::{self, DiskRoom};
 use crate::secret_key;
 use crate::serve::Parts;
 use anyhow::{Context, anyhow, bail};
 use std::net::{SocketAddr, TcpListener};
 use thiserror::Error;
+
+/// Address with the flag that sets it.
+pub type FlaggedAddress = (SocketAddr, &'static str);
 
 /// Two settings with one address: an error of the settings, whatever runs on this machine.
 #[derive(Debug, Error)]
@@ -28,16 +33,10 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
             config.log_dir.display()
         );
     }
-    let mut addresses = vec![(config.health_addr, "--health-addr")];
-    if parts.admin {
-        addresses.push((config.admin_addr, "--admin-addr"));
-    }
     if parts.ingest {
-        addresses.push((config.ingest_addr, "--ingest-addr"));
-        addresses.extend(config.node_addr.map(|address| (address, "--node-addr")));
-        addresses.extend(engine_addresses(config)?);
+        check_library(config)?;
     }
-    check_free(&addresses)?;
+    check_free(&addresses(config, parts))?;
     if parts.admin {
         secret_key::check(config)?;
         if let Some(root) = config.export_root.as_ref().filter(|root| root.exists())
@@ -57,38 +56,65 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
 /// # Errors
 /// A sentence that names the setting.
 pub fn check_engine(config: &Config) -> anyhow::Result<()> {
-    check_free(&engine_addresses(config)?)
+    check_library(config)?;
+    check_free(&engine_addresses(config))
 }
 
-/// Addresses of the embedded engine, whose library must be there; none with a server.
-fn engine_addresses(config: &Config) -> anyhow::Result<Vec<(SocketAddr, &'static str)>> {
+/// Warns of disks with less room than the parts may need.
+pub fn warn_of_short_disks(config: &Config, parts: Parts) {
+    let disks = disk_room::measure(config, parts).into_iter();
+    for disk in disks.filter(DiskRoom::is_short) {
+        tracing::warn!("{}: {}", disk.described(), disk_room::ADVICE);
+    }
+}
+
+/// Addresses that the parts listen on, with their flags.
+pub fn addresses(config: &Config, parts: Parts) -> Vec<FlaggedAddress> {
+    let mut addresses = vec![(config.health_addr, "--health-addr")];
+    if parts.admin {
+        addresses.push((config.admin_addr, "--admin-addr"));
+    }
+    if parts.ingest {
+        addresses.push((config.ingest_addr, "--ingest-addr"));
+        addresses.extend(config.node_addr.map(|address| (address, "--node-addr")));
+        addresses.extend(engine_addresses(config));
+    }
+    addresses
+}
+
+/// Checks that the library of the embedded engine is there.
+fn check_library(config: &Config) -> anyhow::Result<()> {
+    if let Engine::Embedded { library, .. } = &config.engine {
+        millrace_embedded::find_library(library.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Addresses of the embedded engine; none with a server.
+fn engine_addresses(config: &Config) -> Vec<FlaggedAddress> {
     let Engine::Embedded {
         listen,
         native_port,
-        library,
         ..
     } = &config.engine
     else {
-        return Ok(Vec::new());
+        return Vec::new();
     };
-    millrace_embedded::find_library(library.as_deref())?;
     let native = native_port.map(|port| SocketAddr::new(listen.ip(), port));
     let native = native.map(|address| (address, "--clickhouse-native-port"));
-    Ok([Some((*listen, "--clickhouse-addr")), native]
-        .into_iter()
-        .flatten()
-        .collect())
+    let addresses = [Some((*listen, "--clickhouse-addr")), native];
+    addresses.into_iter().flatten().collect()
 }
 
-/// Creates `export_root` if it is configured. The caller holds the lock of the data folder.
+/// Creates `export_root` if it is configured, and returns what was missing. The caller holds the
+/// lock of the data folder.
 ///
 /// # Errors
 /// When it cannot be created.
-pub fn make_export_root(config: &Config, parts: Parts) -> anyhow::Result<()> {
+pub fn make_export_root(config: &Config, parts: Parts) -> anyhow::Result<CreatedDirs> {
     let root = config.export_root.as_ref().filter(|_| parts.admin);
-    root.map_or(Ok(()), |root| {
-        let made = std::fs::create_dir_all(root);
-        made.with_context(|| {
+    root.map_or(Ok(CreatedDirs::default()), |root| {
+        CreatedDirs::create(root).with_context(|| {
             format!(
                 "cannot create export_root, {}; give another with --export-root",
                 root.display()
@@ -98,7 +124,7 @@ pub fn make_export_root(config: &Config, parts: Parts) -> anyhow::Result<()> {
 }
 
 /// Checks that all addresses are free and different: listens on all of them together for a moment.
-fn check_free(addresses: &[(SocketAddr, &'static str)]) -> anyhow::Result<()> {
+fn check_free(addresses: &[FlaggedAddress]) -> anyhow::Result<()> {
     let mut taken: Vec<(TcpListener, SocketAddr, &'static str)> = Vec::new();
     for (address, flag) in addresses {
         let listener = TcpListener::bind(address).map_err(|error| {

@@ -1,6 +1,7 @@
 //! `deploy/REFERENCE.md`: settings and commands, generated from the command line's definition.
 
 use crate::cli::command;
+use crate::setting_args;
 use clap::{Arg, Command};
 use std::fmt::Write;
 use std::path::Path;
@@ -24,7 +25,8 @@ const COMMANDS: &str = "
 ## Commands
 
 Run a command where the server was started, or name its folder with `--data-dir`. `millrace COMMAND
---help` prints the same.
+--help` prints the same of a command, `millrace help settings` that of the settings, and `millrace
+man --to DIR` writes manual pages.
 ";
 
 /// Text of an argument in one line, safe in a table.
@@ -75,10 +77,7 @@ fn default_of(arg: &Arg) -> String {
 }
 
 fn settings(text: &mut String, command: &Command) {
-    let settings = command
-        .get_arguments()
-        .filter(|arg| arg.get_env().is_some() && !arg.is_hide_set());
-    for arg in settings {
+    for arg in setting_args::settings(command) {
         let (name, default) = (arg.get_id(), default_of(arg));
         let _ = writeln!(text, "| `{name}` | {default} | {} |", help_of(arg));
     }
@@ -97,7 +96,7 @@ fn spelling(arg: &Arg) -> String {
 fn commands(text: &mut String, path: &str, command: &Command) {
     for inner in command
         .get_subcommands()
-        .filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
+        .filter(|inner| !inner.is_hide_set())
     {
         let path = format!("{path} {}", inner.get_name());
         let about = inner.get_long_about().or_else(|| inner.get_about());
@@ -105,7 +104,7 @@ fn commands(text: &mut String, path: &str, command: &Command) {
         let _ = writeln!(text, "\n### `{path}`\n\n{}", sentences(&about));
         let own: Vec<_> = inner
             .get_arguments()
-            .filter(|arg| !arg.is_global_set() && !arg.is_hide_set() && arg.get_id() != "help")
+            .filter(|arg| !arg.is_global_set() && !arg.is_hide_set())
             .collect();
         if !own.is_empty() {
             text.push_str("\n| Option | Default | Meaning |\n|---|---|---|\n");

@@ -8,6 +8,7 @@
 //! | `sign_in` | [`SignInSlot`]: a link that somebody asked for |
 //! | `outbox` | [`Outbox`]: bounded delivery in the background, time-outs, drain |
 //! | `smtp_session` | delivery of one mail, with a limit on what the server may send |
+//! | `trial` | a session without a mail, to check the settings |
 //! | `slots` | [`MailSlots`]: capacity reserved for invitations, and their retries |
 //! | `quota` | limits on the mails of an organization, of a sender and to a recipient |
 //!
@@ -27,6 +28,7 @@ mod settings;
 mod sign_in;
 mod slots;
 mod smtp_session;
+mod trial;
 
 pub use messages::{
     ComposeError, ExportAlert, ExportProblem, Invitation, MemberJoined, NoticeText, is_address,
@@ -36,6 +38,7 @@ pub use outbox::Outbox;
 pub use settings::{MailSettings, MailSettingsError};
 pub use sign_in::{SignInMail, SignInSlot};
 pub use slots::{MailSlots, QuotaOwner, ReserveError};
+pub use trial::MailTrialError;
 
 /// Invitations that an organization may send in an hour.
 pub(crate) const INVITATIONS_PER_HOUR_MAX: u32 = quota::INVITATIONS.per_hour_max;

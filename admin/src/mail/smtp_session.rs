@@ -51,6 +51,28 @@ pub(super) enum SessionError {
 ///
 /// The server cannot be reached, refuses, violates SMTP or TLS, or exceeds the read limit.
 pub(super) async fn deliver(server: &Server, message: &Message) -> Result<(), SessionError> {
+    let mut connection = log_in(server).await?;
+    connection
+        .send(message.envelope(), &message.formatted())
+        .await?;
+    // The mail is accepted: a server that does not answer `QUIT` must not get it again.
+    drop(timeout(QUIT_TIMEOUT, connection.abort()).await);
+    Ok(())
+}
+
+/// Connects, logs in as the settings say, and sends nothing.
+///
+/// # Errors
+///
+/// As those of [`deliver`].
+pub(super) async fn try_login(server: &Server) -> Result<(), SessionError> {
+    let mut connection = log_in(server).await?;
+    drop(timeout(QUIT_TIMEOUT, connection.abort()).await);
+    Ok(())
+}
+
+/// Opens a session, with TLS and a login as the settings say.
+async fn log_in(server: &Server) -> Result<AsyncSmtpConnection, SessionError> {
     let stream = Bounded {
         stream: connect(server).await?,
         left: REPLY_BYTES_MAX,
@@ -59,12 +81,7 @@ pub(super) async fn deliver(server: &Server, message: &Message) -> Result<(), Se
     if let Some(credentials) = &server.credentials {
         connection.auth(DEFAULT_MECHANISMS, credentials).await?;
     }
-    connection
-        .send(message.envelope(), &message.formatted())
-        .await?;
-    // The mail is accepted: a server that does not answer `QUIT` must not get it again.
-    drop(timeout(QUIT_TIMEOUT, connection.abort()).await);
-    Ok(())
+    Ok(connection)
 }
 
 /// Tries the addresses of the server one after the other.

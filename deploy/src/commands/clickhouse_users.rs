@@ -1,5 +1,6 @@
 //! `millrace clickhouse-users`: lists the users of ClickHouse and rotates passwords.
 
+use super::list_format::{ListFormat, print_object};
 use super::table;
 use crate::clickhouse_users::{dir, project_of, rotate};
 use crate::config::{Config, Engine};
@@ -15,6 +16,7 @@ use millrace_embedded::{
 };
 use millrace_organizations::{ClickHouseUsers, NewClickHouseLogin, Projects};
 use millrace_rows::shown;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -27,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// List the users and what each may do
-    List,
+    List(ListFormat),
     /// Give a user another password, and print it
     ///
     /// `project_ID` is made if the project has no user yet. It sees the rows of its project in the
@@ -50,7 +52,7 @@ pub struct Rotate {
 /// When there is no such user or project, or no server has run.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     match command {
-        Command::List => list(config),
+        Command::List(format) => list(config, *format),
         Command::Rotate(arguments) => match project_of(&arguments.name) {
             Some(id) => connect::with_catalog(config, async |catalog| {
                 rotate_project(config, catalog, id).await
@@ -60,7 +62,10 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     }
 }
 
-fn list(config: &Config) -> anyhow::Result<()> {
+/// User, name by which it logs in, and rights.
+type UserRow = [String; 3];
+
+fn list(config: &Config, format: ListFormat) -> anyhow::Result<()> {
     let of_project = |id: i64| format!("reads the rows of project {id}");
     let Engine::Embedded { user: own, .. } = &config.engine else {
         let rows = connect::with_catalog(config, async |catalog| {
@@ -77,8 +82,7 @@ fn list(config: &Config) -> anyhow::Result<()> {
             }
             Ok(rows)
         })?;
-        let none = "No project has a user in ClickHouse.";
-        table::print(["USER", "LOGS IN AS", "MAY"], rows, none);
+        print_users(rows, format, "No project has a user in ClickHouse.");
         return Ok(());
     };
     running_credentials(config)?;
@@ -97,8 +101,20 @@ fn list(config: &Config) -> anyhow::Result<()> {
         "everything in the database, for the server itself".to_owned(),
     ];
     let rows = std::iter::once(server).chain(users.names().map(row));
-    table::print(["USER", "LOGS IN AS", "MAY"], rows.collect(), "");
+    print_users(rows.collect(), format, "");
     Ok(())
+}
+
+fn print_users(rows: Vec<UserRow>, format: ListFormat, none: &str) {
+    if format.is_json() {
+        let users = rows.iter().map(
+            |[user, login, rights]| json!({ "name": user, "logs_in_as": login, "rights": rights }),
+        );
+        let users: Vec<Value> = users.collect();
+        print_object(&json!({ "users": users }));
+        return;
+    }
+    table::print(["USER", "LOGS IN AS", "MAY"], rows, none);
 }
 
 fn rotate_fixed(config: &Config, name: &str) -> anyhow::Result<()> {

@@ -1,13 +1,15 @@
 //! `millrace migrations`: approves and rejects imports of past events above the default quota.
 
+use super::list_format::{ListFormat, print_object};
 use super::{counted, table};
 use crate::config::Config;
 use crate::connect;
-use crate::numbers::{count, project};
+use crate::numbers::{count, project, uuid_of};
 use crate::output;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use millrace_catalog::{Actor, Catalog, HistoricalMigration, MigrationState, ProjectId};
 use millrace_organizations::{HistoricalDecision, HistoricalGrant, HistoricalMigrations};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// Subcommand of `millrace migrations`.
@@ -18,12 +20,16 @@ pub enum Command {
         /// Only migrations in this state
         #[arg(long, value_enum)]
         state: Option<State>,
+        /// Format of the list
+        #[command(flatten)]
+        format: ListFormat,
     },
     /// Approve a request, or a migration for a project without a request
     Approve(Approve),
     /// Reject a request
     Reject {
         /// Id of the migration
+        #[arg(value_parser = uuid_of)]
         id: Uuid,
         /// Note for the requester
         #[arg(long, value_name = "TEXT")]
@@ -36,6 +42,7 @@ pub enum Command {
 #[command(group = ArgGroup::new("which").required(true).args(["id", "project_id"]))]
 pub struct Approve {
     /// Id of the migration
+    #[arg(value_parser = uuid_of)]
     id: Option<Uuid>,
     /// Id of the project; approves its oldest open request, or a new migration if there is none
     #[arg(long, alias = "team-id", value_name = "N", value_parser = project::<i64>, requires_all = ["total_events", "events_per_minute"])]
@@ -81,15 +88,20 @@ impl From<State> for MigrationState {
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| match command {
-        Command::List { state } => list(catalog, *state).await,
+        Command::List { state, format } => list(catalog, *state, *format).await,
         Command::Approve(approve) => allow(catalog, approve).await,
         Command::Reject { id, note } => reject(catalog, *id, note.clone()).await,
     })
 }
 
-async fn list(catalog: &Catalog, state: Option<State>) -> anyhow::Result<()> {
+async fn list(catalog: &Catalog, state: Option<State>, format: ListFormat) -> anyhow::Result<()> {
     let state = state.map(MigrationState::from);
     let found = HistoricalMigrations::new(catalog).list_all(state).await?;
+    if format.is_json() {
+        let migrations: Vec<Value> = found.iter().map(object).collect();
+        print_object(&json!({ "migrations": migrations }));
+        return Ok(());
+    }
     let rows = found.into_iter().map(|migration| {
         [
             migration.id.to_string(),
@@ -113,6 +125,22 @@ async fn list(catalog: &Catalog, state: Option<State>) -> anyhow::Result<()> {
         },
     );
     Ok(())
+}
+
+fn object(migration: &HistoricalMigration) -> Value {
+    json!({
+        "id": migration.id,
+        "organization_id": migration.organization_id,
+        "project_id": migration.team_id,
+        "state": name_of(migration.state),
+        "source": migration.source,
+        "events_imported": migration.events_imported,
+        "total_events": migration.total_events,
+        "events_per_minute": migration.events_per_minute,
+        "created_at": migration.created_at.to_string(),
+        "decided_at": migration.decided_at.map(|at| at.to_string()),
+        "note": migration.note,
+    })
 }
 
 async fn allow(catalog: &Catalog, approve: &Approve) -> anyhow::Result<()> {

@@ -1,18 +1,20 @@
 //! `millrace keys`: creates, lists and revokes project keys, which post events, and personal keys,
 //! which call the organization API.
 
+use super::list_format::{ListFormat, print_object};
 use super::table;
 use crate::config::Config;
 use crate::connect;
-use crate::numbers::project;
+use crate::numbers::{project, uuid_of};
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, Scopes, UtcTime};
+use millrace_catalog::{Actor, Catalog, PersonalKeyRecord, Project, Scopes, UtcTime};
 use millrace_organizations::{
     NewPersonalKey, NewProject, Organizations, PersonalKeys, ProjectKeyChanges, Projects, Users,
 };
 use millrace_rows::{ProjectId, shown};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// Subcommand of `millrace keys`.
@@ -22,7 +24,7 @@ pub enum Command {
     /// (--project-id)
     Create(Box<Create>),
     /// List keys; personal keys are masked
-    List,
+    List(ListFormat),
     /// Revoke a key: a project's key, or the id or value of a personal one; rejected everywhere
     /// within 2 s
     Revoke {
@@ -51,7 +53,7 @@ pub struct Create {
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
     /// Organization of the new project; the first one by default
-    #[arg(long, requires = "project", value_name = "ID")]
+    #[arg(long, requires = "project", value_name = "ID", value_parser = uuid_of)]
     organization: Option<Uuid>,
     /// Id of an existing project
     #[arg(long, alias = "team-id", value_name = "N", value_parser = project::<i64>)]
@@ -71,7 +73,7 @@ pub struct Create {
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| match command {
         Command::Create(create) => create_key(catalog, create).await,
-        Command::List => list(catalog).await,
+        Command::List(format) => list(catalog, *format).await,
         Command::Revoke { key } => revoke(catalog, key).await,
     })
 }
@@ -147,68 +149,97 @@ async fn first_organization(catalog: &Catalog) -> anyhow::Result<Uuid> {
     Ok(first.id)
 }
 
-async fn list(catalog: &Catalog) -> anyhow::Result<()> {
-    let projects = Projects::new(catalog)
-        .list_all(None)
-        .await?
-        .into_iter()
-        .map(|project| {
-            let key = project.api_token.unwrap_or_else(|| "(none)".to_owned());
-            [
-                project.id.to_string(),
-                project.name,
-                key,
-                project.organization_id.to_string(),
-            ]
-        });
-    table::print(
-        ["PROJECT", "NAME", "KEY", "ORGANIZATION"],
-        projects.collect(),
-        "There are no projects.",
-    );
+async fn list(catalog: &Catalog, format: ListFormat) -> anyhow::Result<()> {
+    let projects = Projects::new(catalog).list_all(None).await?;
     let users = Users::new(catalog).list().await?;
     let email_of = |id: i64| {
-        users
-            .iter()
-            .find(|user| user.id == id)
-            .map_or_else(|| id.to_string(), |user| user.email.clone())
+        let user = users.iter().find(|user| user.id == id);
+        user.map_or_else(|| id.to_string(), |user| user.email.clone())
     };
-    let keys = PersonalKeys::new(catalog)
-        .list(None)
-        .await?
-        .into_iter()
-        .map(|key| {
-            let expires = key
-                .expires_at
-                .map_or_else(|| "never".to_owned(), UtcTime::day);
-            let used = key
-                .last_used_at
-                .map_or_else(|| "never".to_owned(), UtcTime::day);
-            [
-                key.id.to_string(),
-                email_of(key.user_id),
-                key.label,
-                key.mask_value,
-                key.scopes.as_slice().join(","),
-                expires,
-                used,
-            ]
-        });
-    output::print("");
+    let keys = PersonalKeys::new(catalog).list(None).await?.into_iter();
+    let keys = keys.map(|key| OwnedKey {
+        user: email_of(key.user_id),
+        key,
+    });
+    let keys: Vec<OwnedKey> = keys.collect();
+    if format.is_json() {
+        let projects: Vec<Value> = projects.iter().map(project_object).collect();
+        let keys: Vec<Value> = keys.iter().map(OwnedKey::object).collect();
+        print_object(&json!({ "projects": projects, "personal_keys": keys }));
+        return Ok(());
+    }
     table::print(
-        [
-            "ID",
-            "USER",
-            "LABEL",
-            "KEY",
-            "SCOPES",
-            "EXPIRES",
-            "LAST USED",
-        ],
-        keys.collect(),
-        "There are no personal keys.",
+        ["PROJECT", "NAME", "KEY", "ORGANIZATION"],
+        projects.into_iter().map(project_row).collect(),
+        "There are no projects.",
     );
+    output::print("");
+    let headings = [
+        "ID",
+        "USER",
+        "LABEL",
+        "KEY",
+        "SCOPES",
+        "EXPIRES",
+        "LAST USED",
+    ];
+    let rows = keys.into_iter().map(OwnedKey::row).collect();
+    table::print(headings, rows, "There are no personal keys.");
     Ok(())
+}
+
+fn project_object(project: &Project) -> Value {
+    json!({
+        "id": project.id,
+        "name": project.name,
+        "api_token": project.api_token,
+        "organization_id": project.organization_id,
+    })
+}
+
+fn project_row(project: Project) -> [String; 4] {
+    let key = project.api_token.unwrap_or_else(|| "(none)".to_owned());
+    [
+        project.id.to_string(),
+        project.name,
+        key,
+        project.organization_id.to_string(),
+    ]
+}
+
+/// Personal key with the email address of its owner.
+struct OwnedKey {
+    user: String,
+    key: PersonalKeyRecord,
+}
+
+impl OwnedKey {
+    fn object(&self) -> Value {
+        let key = &self.key;
+        json!({
+            "id": key.id,
+            "user": self.user,
+            "label": key.label,
+            "mask_value": key.mask_value,
+            "scopes": key.scopes.as_slice(),
+            "expires_at": key.expires_at.map(|at| at.to_string()),
+            "last_used_at": key.last_used_at.map(|at| at.to_string()),
+        })
+    }
+
+    fn row(self) -> [String; 7] {
+        let day_of = |at: Option<UtcTime>| at.map_or_else(|| "never".to_owned(), UtcTime::day);
+        let key = self.key;
+        [
+            key.id.to_string(),
+            self.user,
+            key.label,
+            key.mask_value,
+            key.scopes.as_slice().join(","),
+            day_of(key.expires_at),
+            day_of(key.last_used_at),
+        ]
+    }
 }
 
 async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 //! `millrace log`: inspects the log of acknowledged events. Works beside a running server, as it
 //! changes nothing.
 
+use super::list_format::{ListFormat, print_object};
 use super::{counted, table};
 use crate::config::Config;
 use crate::output;
@@ -9,7 +10,8 @@ use clap::Subcommand;
 use millrace_log::fs::DiskFs;
 use millrace_log::{Frame, Inspection, SegmentReport, inspect};
 use millrace_rows::Lane;
-use std::path::Path;
+use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// Subcommand of `millrace log`.
 #[derive(Clone, Debug, Subcommand)]
@@ -19,6 +21,9 @@ pub enum Command {
         /// List every frame and its sections
         #[arg(long)]
         frames: bool,
+        /// Format of the list
+        #[command(flatten)]
+        format: ListFormat,
     },
 }
 
@@ -27,21 +32,29 @@ pub enum Command {
 /// # Errors
 /// When a log cannot be read or is damaged.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    let Command::Inspect { frames } = command;
+    let Command::Inspect { frames, format } = command;
     if !config.log_dir.exists() {
         bail!(
             "there is no log at {}; name its folder with --data-dir or --log-dir",
             config.log_dir.display()
         );
     }
-    let mut damaged = false;
+    let (mut damaged, mut lanes) = (false, Vec::new());
     for lane in Lane::ALL {
         let dir = config.log_dir.join(lane.name());
-        if !dir.exists() {
+        if dir.exists() {
+            let inspected = InspectedLane::read(lane, dir, *frames)?;
+            damaged |= is_damaged(&inspected.found);
+            match format.is_json() {
+                true => lanes.push(inspected.object()),
+                false => inspected.print(*frames),
+            }
+        } else if !format.is_json() {
             output::print(&format!("{}: no log at {}", lane.name(), dir.display()));
-            continue;
         }
-        damaged |= inspect_lane(lane, &dir, *frames)?;
+    }
+    if format.is_json() {
+        print_object(&json!({ "lanes": lanes, "is_damaged": damaged }));
     }
     if damaged {
         bail!("the log is damaged; what could not be read is listed above");
@@ -49,61 +62,154 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn inspect_lane(lane: Lane, dir: &Path, frames: bool) -> anyhow::Result<bool> {
-    let mut sections = Vec::new();
-    let found = inspect(&DiskFs, dir, &mut |frame| {
-        if frames {
-            sections.extend(section_rows(frame));
-        }
-    })?;
-    output::print(&format!("{} log in {}", lane.name(), dir.display()));
-    let headings = [
-        "SEGMENT",
-        "FRAMES",
-        "ROWS",
-        "USED",
-        "FILE",
-        "SEQUENCES",
-        "PROBLEMS",
-    ];
-    let rows = found.segments.iter().map(segment_row).collect();
-    table::print(headings, rows, "There are no segments: nothing waits.");
-    if frames {
-        let headings = [
-            "POSITION", "SEQUENCE", "TABLE", "MONTH", "ROWS", "BYTES", "ON DISK",
-        ];
-        table::print(headings, sections, "There are no frames.");
-    }
-    match &found.checkpoint {
-        Ok(Some(bytes)) => {
-            let size = counted(bytes.len() as u64, "byte");
-            output::print(&format!("checkpoint of {size}\n"));
-        }
-        Ok(None) => output::print("no checkpoint yet\n"),
-        Err(error) => output::print(&format!("{error}\n")),
-    }
-    Ok(is_damaged(&found))
+/// Section of a frame.
+struct SectionRow {
+    position: String,
+    sequence: u64,
+    table: String,
+    month: String,
+    rows: u64,
+    bytes: u64,
+    bytes_on_disk: u64,
 }
 
-fn section_rows(frame: &Frame) -> Vec<[String; 7]> {
-    let sections = frame.sections.iter().map(|section| {
-        let header = &section.header;
+/// Log of a lane as it was read.
+struct InspectedLane {
+    lane: Lane,
+    dir: PathBuf,
+    found: Inspection,
+    /// Sections of all frames, if they were asked for.
+    sections: Vec<SectionRow>,
+}
+
+impl InspectedLane {
+    fn read(lane: Lane, dir: PathBuf, frames: bool) -> anyhow::Result<Self> {
+        let mut sections = Vec::new();
+        let found = inspect(&DiskFs, &dir, &mut |frame| {
+            if frames {
+                sections.extend(sections_of(frame));
+            }
+        })?;
+        Ok(Self {
+            lane,
+            dir,
+            found,
+            sections,
+        })
+    }
+
+    fn print(&self, frames: bool) {
+        let (found, dir) = (&self.found, self.dir.display());
+        output::print(&format!("{} log in {dir}", self.lane.name()));
+        let headings = [
+            "SEGMENT",
+            "FRAMES",
+            "ROWS",
+            "USED",
+            "FILE",
+            "SEQUENCES",
+            "PROBLEMS",
+        ];
+        let rows = found.segments.iter().map(segment_row).collect();
+        table::print(headings, rows, "There are no segments: nothing waits.");
+        if frames {
+            let headings = [
+                "POSITION", "SEQUENCE", "TABLE", "MONTH", "ROWS", "BYTES", "ON DISK",
+            ];
+            let rows = self.sections.iter().map(SectionRow::cells).collect();
+            table::print(headings, rows, "There are no frames.");
+        }
+        match &found.checkpoint {
+            Ok(Some(bytes)) => {
+                let size = counted(bytes.len() as u64, "byte");
+                output::print(&format!("checkpoint of {size}\n"));
+            }
+            Ok(None) => output::print("no checkpoint yet\n"),
+            Err(error) => output::print(&format!("{error}\n")),
+        }
+    }
+
+    fn object(&self) -> Value {
+        let found = &self.found;
+        let segments: Vec<Value> = found.segments.iter().map(segment_object).collect();
+        let sections: Vec<Value> = self.sections.iter().map(SectionRow::object).collect();
+        let (bytes, error) = match &found.checkpoint {
+            Ok(bytes) => (bytes.as_ref().map(Vec::len), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        json!({
+            "lane": self.lane.name(),
+            "dir": self.dir.to_string_lossy(),
+            "segments": segments,
+            "sections": sections,
+            "checkpoint_bytes": bytes,
+            "checkpoint_error": error,
+        })
+    }
+}
+
+impl SectionRow {
+    fn cells(&self) -> [String; 7] {
         [
-            frame.position.to_string(),
-            frame.sequence.to_string(),
-            header
-                .insert_target
-                .split('(')
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
-            header.month.to_string(),
-            header.rows.to_string(),
-            header.uncompressed_bytes.to_string(),
-            section.blocks_bytes.to_string(),
+            self.position.clone(),
+            self.sequence.to_string(),
+            self.table.clone(),
+            self.month.clone(),
+            self.rows.to_string(),
+            self.bytes.to_string(),
+            self.bytes_on_disk.to_string(),
         ]
+    }
+
+    fn object(&self) -> Value {
+        json!({
+            "position": self.position,
+            "sequence": self.sequence,
+            "table": self.table,
+            "month": self.month,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "bytes_on_disk": self.bytes_on_disk,
+        })
+    }
+}
+
+fn sections_of(frame: &Frame) -> impl Iterator<Item = SectionRow> {
+    frame.sections.iter().map(move |section| {
+        let header = &section.header;
+        let table = header.insert_target.split('(').next().unwrap_or_default();
+        SectionRow {
+            position: frame.position.to_string(),
+            sequence: frame.sequence,
+            table: table.to_owned(),
+            month: header.month.to_string(),
+            rows: u64::from(header.rows),
+            bytes: header.uncompressed_bytes,
+            bytes_on_disk: section.blocks_bytes,
+        }
+    })
+}
+
+fn segment_object(segment: &SegmentReport) -> Value {
+    let unreadable = segment.unreadable.iter().map(|range| {
+        json!({
+            "kind": format!("{:?}", range.kind),
+            "start": range.start.to_string(),
+            "end": range.end.to_string(),
+            "reason": range.reason,
+        })
     });
-    sections.collect()
+    let unreadable: Vec<Value> = unreadable.collect();
+    json!({
+        "number": segment.number,
+        "frames": segment.frames,
+        "rows": segment.rows,
+        "used_bytes": segment.used_bytes,
+        "file_bytes": segment.file_bytes,
+        "first_sequence": segment.sequences.map(|(first, _)| first),
+        "last_sequence": segment.sequences.map(|(_, last)| last),
+        "unreadable": unreadable,
+    })
 }
 
 fn segment_row(segment: &SegmentReport) -> [String; 7] {

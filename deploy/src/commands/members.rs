@@ -1,5 +1,6 @@
 //! `millrace members`: lists the members of an organization, sets their levels, removes them.
 
+use super::list_format::{ListFormat, print_object};
 use super::organizations::OrganizationArgument;
 use super::table;
 use crate::config::Config;
@@ -10,6 +11,7 @@ use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, Level, PageRequest};
 use millrace_organizations::{Member, Members};
 use millrace_rows::shown;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// Members that are read at once.
@@ -23,6 +25,9 @@ pub enum Command {
         /// Organization
         #[command(flatten)]
         organization: OrganizationArgument,
+        /// Format of the list
+        #[command(flatten)]
+        format: ListFormat,
     },
     /// Change the level of a member; the last owner stays an owner
     SetLevel {
@@ -57,33 +62,56 @@ pub struct MemberArguments {
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| match command {
-        Command::List { organization } => list(catalog, organization).await,
+        Command::List {
+            organization,
+            format,
+        } => list(catalog, organization, *format).await,
         Command::SetLevel { member, level } => set_level(catalog, member, *level).await,
         Command::Remove { member } => remove(catalog, member).await,
     })
 }
 
-async fn list(catalog: &Catalog, organization: &OrganizationArgument) -> anyhow::Result<()> {
+async fn list(
+    catalog: &Catalog,
+    organization: &OrganizationArgument,
+    format: ListFormat,
+) -> anyhow::Result<()> {
     let id = organization.id(catalog).await?;
-    let mut rows = Vec::new();
+    let mut members: Vec<Member> = Vec::new();
     loop {
         let page = PageRequest {
             limit: PAGE_ROWS,
-            offset: rows.len() as u64,
+            offset: members.len() as u64,
         };
         let part = Members::new(catalog).list(id, None, page).await?;
         let is_last = (part.rows.len() as u64) < PAGE_ROWS;
-        rows.extend(part.rows.into_iter().map(row));
+        members.extend(part.rows);
         if is_last {
             break;
         }
     }
+    if format.is_json() {
+        let members: Vec<Value> = members.iter().map(object).collect();
+        print_object(&json!({ "organization_id": id, "members": members }));
+        return Ok(());
+    }
     table::print(
         ["USER", "NAME", "LEVEL", "", "JOINED", "ID"],
-        rows,
+        members.into_iter().map(row).collect(),
         "The organization has no members; `millrace invites create --level owner` invites one.",
     );
     Ok(())
+}
+
+fn object(member: &Member) -> Value {
+    json!({
+        "id": member.user.uuid,
+        "email": member.user.email,
+        "first_name": member.user.first_name,
+        "last_name": member.user.last_name,
+        "level": member.membership.level.number(),
+        "joined_at": member.membership.joined_at.to_string(),
+    })
 }
 
 fn row(member: Member) -> [String; 6] {

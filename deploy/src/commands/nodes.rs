@@ -1,5 +1,6 @@
 //! `millrace nodes`: lists nodes with their watermarks, and deregisters nodes.
 
+use super::list_format::{ListFormat, print_object};
 use super::{counted, table};
 use crate::config::Config;
 use crate::connect;
@@ -19,18 +20,10 @@ pub enum Command {
     /// List the nodes with their states, logs and watermarks; exports go up to the lowest
     ///
     /// A node is silent when it was not heard of for 15 seconds, and lost after two minutes.
-    List(List),
+    List(ListFormat),
     /// Deregister a node that will not come back; exports stop waiting for it
     #[command(visible_alias = "forget")]
     Deregister(Deregister),
-}
-
-/// Arguments of `millrace nodes list`.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct List {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Node to deregister.
@@ -51,15 +44,15 @@ pub struct Deregister {
 /// When the catalog cannot be opened, or the node must not be deregistered.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| match command {
-        Command::List(arguments) => list(catalog, *arguments).await,
+        Command::List(format) => list(catalog, *format).await,
         Command::Deregister(arguments) => deregister(catalog, arguments).await,
     })
 }
 
-async fn list(catalog: &Catalog, arguments: List) -> anyhow::Result<()> {
+async fn list(catalog: &Catalog, format: ListFormat) -> anyhow::Result<()> {
     let list = NodeList::read(catalog).await?;
-    if arguments.json {
-        output::print_json(&serde_json::to_string_pretty(&list)?);
+    if format.is_json() {
+        print_object(&serde_json::to_value(&list)?);
         return Ok(());
     }
     table::print(

@@ -1,15 +1,18 @@
 //! `millrace organizations`: creates and lists organizations, and sets their features.
 
+use super::list_format::{ListFormat, print_object};
 use super::{counted, table};
 use crate::config::Config;
 use crate::connect;
+use crate::numbers::uuid_of;
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use millrace_catalog::{Actor, Catalog, FEATURES};
+use millrace_catalog::{Actor, Catalog, FEATURES, Organization};
 use millrace_exports::set_features;
 use millrace_organizations::{Organizations, Projects, Users};
 use millrace_rows::shown;
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 /// Subcommand of `millrace organizations`.
@@ -25,7 +28,7 @@ pub enum Command {
         owner: Option<String>,
     },
     /// List organizations
-    List,
+    List(ListFormat),
     /// Show the features of an organization, switch features off and on
     Features {
         /// Organization
@@ -38,8 +41,11 @@ pub enum Command {
         #[arg(long, value_name = "KEYS", value_delimiter = ',')]
         off: Vec<String>,
         /// Access to plugins: 0 none, 3 configure, 6 install, 9 share them
-        #[arg(long, value_name = "LEVEL")]
+        #[arg(long, value_name = "LEVEL", value_parser = plugins_level_of)]
         plugins_access_level: Option<i16>,
+        /// Format of the list
+        #[command(flatten)]
+        format: ListFormat,
     },
 }
 
@@ -47,7 +53,7 @@ pub enum Command {
 #[derive(Args, Clone, Copy, Debug)]
 pub struct OrganizationArgument {
     /// Id of the organization; by default the only one
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = uuid_of)]
     organization: Option<Uuid>,
 }
 
@@ -83,15 +89,18 @@ impl OrganizationArgument {
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| match command {
         Command::Create { name, owner } => create(catalog, name, owner.as_deref()).await,
-        Command::List => list(catalog).await,
+        Command::List(format) => list(catalog, *format).await,
         Command::Features {
             organization,
             on,
             off,
             plugins_access_level,
+            format,
         } => {
             let id = organization.id(catalog).await?;
-            features(catalog, id, on, off, *plugins_access_level).await
+            let set = set_access(catalog, id, on, off, *plugins_access_level).await?;
+            print_features(&set, *format);
+            Ok(())
         }
     })
 }
@@ -140,8 +149,20 @@ async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::R
     Ok(())
 }
 
-async fn list(catalog: &Catalog) -> anyhow::Result<()> {
+async fn list(catalog: &Catalog, format: ListFormat) -> anyhow::Result<()> {
     let organizations = Organizations::new(catalog).list_all().await?;
+    if format.is_json() {
+        let organizations = organizations.iter().map(|organization| {
+            json!({
+                "id": organization.id,
+                "name": organization.name,
+                "created_at": organization.created_at.to_string(),
+            })
+        });
+        let organizations: Vec<Value> = organizations.collect();
+        print_object(&json!({ "organizations": organizations }));
+        return Ok(());
+    }
     let rows = organizations.into_iter().map(|organization| {
         [
             organization.id.to_string(),
@@ -157,13 +178,14 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn features(
+/// Changes features and the level of plugins as far as they are given.
+async fn set_access(
     catalog: &Catalog,
     id: Uuid,
     on: &[String],
     off: &[String],
     plugins_access_level: Option<i16>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Organization> {
     let actor = Actor::command_line();
     let organizations = Organizations::new(catalog);
     // Whoever only looks waits for nobody who writes.
@@ -186,18 +208,39 @@ async fn features(
         };
         set = leveled.context(kept)?;
     }
+    Ok(set)
+}
+
+fn print_features(organization: &Organization, format: ListFormat) {
+    let level = organization.plugins_access_level;
+    if format.is_json() {
+        let features = FEATURES.iter().map(|feature| {
+            let is_on = organization.has_feature(*feature);
+            (feature.key.to_owned(), Value::from(is_on))
+        });
+        let features: Map<String, Value> = features.collect();
+        print_object(&json!({
+            "organization_id": organization.id,
+            "features": features,
+            "plugins_access_level": level,
+        }));
+        return;
+    }
     let rows = FEATURES.iter().map(|feature| {
-        let state = if set.has_feature(*feature) {
-            "on"
-        } else {
-            "off"
+        let state = match organization.has_feature(*feature) {
+            true => "on",
+            false => "off",
         };
         [feature.key, state, feature.description].map(str::to_owned)
     });
     table::print(["KEY", "", "WHAT IT IS"], rows.collect(), "");
     output::print(&format!(
-        "\nIts access to plugins has level {}: 0 nothing, 3 configure, 6 install, 9 share.",
-        set.plugins_access_level
+        "\nIts access to plugins has level {level}: 0 nothing, 3 configure, 6 install, 9 share."
     ));
-    Ok(())
+}
+
+/// Parses a level of access to plugins; the catalog knows which there are.
+fn plugins_level_of(text: &str) -> Result<i16, String> {
+    text.parse()
+        .map_err(|_| "give the number of a level, such as 6".to_owned())
 }

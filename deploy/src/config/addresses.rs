@@ -35,7 +35,8 @@ pub(super) fn plugin_catalogue(text: Option<&str>) -> anyhow::Result<CatalogueSo
     };
     let Ok(source) = CatalogueSource::parse(text) else {
         bail!(
-            "plugin_catalogue is {text:?}; give a folder or an http(s) URL that has plugins.json"
+            "plugin_catalogue is {text:?}; give a folder or a URL that has plugins.json, such as \
+             https://plugins.example.com"
         );
     };
     Ok(source)

@@ -11,6 +11,7 @@ use millrace_admin::mail::MailSettings;
 use millrace_catalog::CatalogLimits;
 use millrace_exports::SecretKey;
 use millrace_pipeline::Ack;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,13 +33,16 @@ impl Config {
         let database_url = database_url(&settings, &data_dir)?;
         let workers = workers(settings.ingest.workers)?;
         let mail = mail(&settings)?;
+        let node_addr = settings.ingest.node_addr.as_ref();
+        let node_addr = node_addr.map(|address| address.resolved("node_addr"));
+        let node_addr = node_addr.transpose()?;
         let export_root = settings.exports.export_root.as_deref();
         Ok(Self {
             engine: engine_of(&settings.clickhouse, &data_dir)?,
             data_dir,
-            ingest_addr: settings.ingest_addr,
-            admin_addr: settings.admin_addr,
-            health_addr: settings.health_addr,
+            ingest_addr: settings.ingest_addr.resolved("ingest_addr")?,
+            admin_addr: settings.admin_addr.resolved("admin_addr")?,
+            health_addr: settings.health_addr.resolved("health_addr")?,
             tls_files: tls_files(&settings.tls)?,
             database_url,
             row_owner: KnownOwner::default(),
@@ -56,8 +60,8 @@ impl Config {
             log_bytes_max,
             workers,
             trusted_proxies: networks("trusted_proxies", &settings.ingest.trusted_proxies)?,
-            node_addr: settings.ingest.node_addr,
-            node_url: node_url(&settings.ingest)?,
+            node_addr,
+            node_url: node_url(node_addr, settings.ingest.node_url)?,
             drain_seconds: settings.ingest.drain_seconds,
             grace_seconds: settings.ingest.grace_seconds,
             mail,
@@ -112,9 +116,12 @@ fn workers(setting: Option<usize>) -> anyhow::Result<usize> {
 }
 
 /// URL by which other processes reach the node.
-fn node_url(settings: &IngestSettings) -> anyhow::Result<Option<String>> {
-    let url = web_address("node_url", settings.node_url.clone())?;
-    let address = match (settings.node_addr, url) {
+fn node_url(
+    node_addr: Option<SocketAddr>,
+    node_url: Option<String>,
+) -> anyhow::Result<Option<String>> {
+    let url = web_address("node_url", node_url)?;
+    let address = match (node_addr, url) {
         (Some(_), Some(url)) => return Ok(Some(url)),
         (None, Some(_)) => bail!("node_url is set; give also node_addr, where the node listens"),
         (None, None) => return Ok(None),

@@ -92,7 +92,7 @@ pub(super) fn engine_of(settings: &ClickHouseSettings, data_dir: &Path) -> anyho
     let Some(url) = &settings.clickhouse_url else {
         check_embedded(settings)?;
         return Ok(Engine::Embedded {
-            listen: settings.clickhouse_addr,
+            listen: settings.clickhouse_addr.resolved("clickhouse_addr")?,
             native_port: settings.clickhouse_native_port,
             networks: networks("clickhouse_networks", &settings.clickhouse_networks)?,
             library: settings.libchdb.clone(),

@@ -20,7 +20,7 @@ pub use engine::{Engine, is_long_password};
 pub use file::{FileError, Layers, load};
 pub use row_owner::KnownOwner;
 pub use settings::{LogFormat, LogSettings, Settings};
-pub use show::show;
+pub use show::{show, shown_settings};
 
 use ipnet::IpNet;
 use millrace_admin::mail::MailSettings;
@@ -129,6 +129,12 @@ pub struct TraceConfig {
 }
 
 impl Config {
+    /// Returns true if nobody gave the logs another capacity than the default.
+    #[must_use]
+    pub fn has_default_log_capacity(&self) -> bool {
+        self.log_bytes_max == paths::default_log_bytes(&self.log_dir)
+    }
+
     /// Path of `credentials.json`, which has addresses and keys for local tools.
     #[must_use]
     pub fn credentials_path(&self) -> PathBuf {

@@ -45,6 +45,7 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
     restore_mark::require_none(&config.data_dir)?;
     preflight::check(config, parts)?;
     let tls = config.tls_files.clone().map(ServerTls::load).transpose()?;
+    preflight::warn_of_short_disks(config, parts);
     let lock = match lock {
         Some(lock) => lock,
         None => data_dir::take(&config.data_dir, role)?,
@@ -54,9 +55,16 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
         let following = drain_request::follow(config.data_dir.clone(), stop.clone());
         runtime.spawn(following);
     }
-    let ready = preflight::make_export_root(config, parts).and_then(|()| recorder());
-    let outcome = ready
-        .and_then(|metrics| runtime.block_on(until_stopped(config, parts, metrics, tls, &stop)));
+    let export_root = preflight::make_export_root(config, parts);
+    let outcome = export_root.and_then(|created| {
+        let ran = recorder().and_then(|metrics| {
+            runtime.block_on(until_stopped(config, parts, metrics, tls, &stop))
+        });
+        if ran.is_err() {
+            created.remove_empty();
+        }
+        ran
+    });
     if outcome.is_err() {
         lock.remove_created_dir();
     }

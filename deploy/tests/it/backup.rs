@@ -240,7 +240,9 @@ fn a_restore_that_was_cut_off_is_not_started_and_one_that_cannot_work_makes_noth
     }
     let others = COMMANDS.iter().filter(|command| {
         let name = command.split_whitespace().next();
-        !["config", "restore"].map(Some).contains(&name)
+        !["config", "restore", "help", "completions"]
+            .map(Some)
+            .contains(&name)
     });
     for command in others {
         let words: Vec<_> = command.split_whitespace().collect();

@@ -156,6 +156,40 @@ fn the_usage_in_an_error_lists_required_arguments_and_no_given_settings() {
     }
 }
 
+/// Where `millrace.toml` cannot be used, help is needed most.
+#[test]
+fn help_completions_and_manual_pages_need_no_settings() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("millrace.toml"), "colour = 1\n").unwrap();
+    let table = [
+        ("help", "Usage: millrace [OPTIONS] [COMMAND]"),
+        ("help keys create", "Usage: millrace keys create"),
+        ("help settings", "ingest_addr = ADDR"),
+        ("--help", "millrace help settings"),
+        ("completions zsh", "#compdef millrace"),
+        ("man --to pages", "pages/millrace.1"),
+    ];
+    for (line, told) in table {
+        let output = millrace().args(line.split(' ')).current_dir(&dir).output();
+        let text = stdout(&output.unwrap());
+        assert!(text.contains(told), "{line}: {text}");
+    }
+    let pages = std::fs::read_dir(dir.path().join("pages")).unwrap();
+    assert!(pages.count() > 50);
+    for line in [
+        "help colour",
+        "help settings colour",
+        "man --to /dev/null/x",
+    ] {
+        let output = millrace().args(line.split(' ')).current_dir(&dir).output();
+        let output = output.unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{line}: {text}");
+        let mut does_help = ["millrace help", "another folder"].iter();
+        assert!(does_help.any(|it| text.contains(it)), "{text}");
+    }
+}
+
 #[test]
 fn organizations_are_created_and_listed() {
     let dir = TempDir::new().unwrap();

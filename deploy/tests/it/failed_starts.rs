@@ -308,11 +308,52 @@ fn a_start_that_fails_its_checks_leaves_nothing_behind() {
     ];
     for (args, why, code) in table {
         let dir = TempDir::new().unwrap();
-        let data_dir = dir.path().join("data");
+        let data_dir = dir.path().join("new/data");
         let output = with("serve", &data_dir, args).output().unwrap();
         let text = sentence(&output);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
         assert!(text.contains(why), "{args:?}: {text}");
-        assert!(!data_dir.exists(), "{args:?}");
+        let left = std::fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(left, 0, "{args:?}");
+    }
+}
+
+/// Regression: the folder for exports stayed, and so did folders above the data folder.
+#[test]
+fn a_start_without_a_catalog_leaves_none_of_its_folders_behind() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (data_dir, exports) = (path("new/data"), path("other/exports"));
+    let given = [
+        "--database-url",
+        "postgres://me@127.0.0.1:9/none",
+        "--export-root",
+        &exports,
+    ];
+    let output = with("serve", Path::new(&data_dir), &given)
+        .output()
+        .unwrap();
+    let text = sentence(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("catalog"), "{text}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{text}");
+}
+
+#[test]
+fn a_start_on_a_disk_with_less_room_than_the_logs_may_take_warns() {
+    let dir = TempDir::new().unwrap();
+    for (bytes_max, is_short) in [("128MiB", false), ("900TiB", true)] {
+        let log = dir.path().join(bytes_max);
+        let data_dir = dir.path().join("data");
+        let mut command = with("serve", &data_dir, &["--log-bytes-max", bytes_max]);
+        command.stderr(File::create(&log).unwrap());
+        assert!(
+            Server::start_command(&mut command, &data_dir)
+                .stop()
+                .success()
+        );
+        let said = std::fs::read_to_string(&log).unwrap();
+        let warned = said.contains("lower log_bytes_max");
+        assert_eq!(warned, is_short, "{bytes_max}: {said}");
     }
 }

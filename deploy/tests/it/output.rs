@@ -7,8 +7,10 @@ use std::process::{Output, Stdio};
 use tempfile::TempDir;
 
 /// Commands that need no server.
-const ALONE: [&[&str]; 4] = [
+const ALONE: [&[&str]; 6] = [
     &["--help"],
+    &["help", "settings"],
+    &["completions", "bash"],
     &["--version"],
     &["config"],
     &["migrate", "--print", "server"],

@@ -152,6 +152,27 @@ fn secrets_are_not_shown() {
     assert!(line_of(&output, "clickhouse_password").contains("MILLRACE_CLICKHOUSE_PASSWORD"));
 }
 
+#[test]
+fn the_settings_are_printed_as_json_without_secrets() {
+    let password = ("MILLRACE_CLICKHOUSE_PASSWORD", "canary-canary-canary");
+    let output = config("workers = 3\n", &[password], &["--json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("canary"), "{text}");
+    let printed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let settings = printed["settings"].as_array().unwrap();
+    let setting = |name: &str| settings.iter().find(|it| it["name"] == name).unwrap();
+    let workers = setting("workers");
+    assert_eq!(
+        (&workers["value"], &workers["source"]),
+        (&"3".into(), &"file millrace.toml".into())
+    );
+    let password = setting("clickhouse_password");
+    assert_eq!(
+        (&password["value"], &password["is_hidden"]),
+        (&().into(), &true.into())
+    );
+}
+
 fn assert_rejected(args: &[&str], needle: &str) {
     let output = config("", &[], args);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -200,7 +221,8 @@ fn invalid_values_are_rejected_with_advice() {
         (vec!["--secret-key", "c2hvcnQ="], "openssl"),
         (vec!["--plugin-catalogue", "ftp://h/p"], "plugins.json"),
         (vec!["--proxy-base-name", "no domain"], "no domain"),
-        (vec!["--ingest-addr", "localhost:9000"], "127.0.0.1:9000"),
+        (vec!["--ingest-addr", "localhost"], "127.0.0.1:8000"),
+        (vec!["--ingest-addr", "127.0.0.256:9000"], "127.0.0.1:9000"),
         (vec!["--admin-addr", ":9000"], "0.0.0.0:9000"),
         (vec!["--health-addr", "9000"], "127.0.0.1:9000"),
         (vec!["--clickhouse-addr", "here"], "127.0.0.1:8000"),

@@ -142,7 +142,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    fn new(connected: Connected, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(connected: Connected, clock: Arc<dyn Clock>) -> Self {
         let Connected {
             db,
             writer,

@@ -7,6 +7,7 @@
 //! | `identity` | the id of the catalog, and its location |
 //! | `copying` | copies all rows to another database |
 //! | `connect` | connection pools from a URL; durability settings of SQLite |
+//! | `examination` | a look at a catalog that changes nothing |
 //! | `actor`, `activity` | author of a change; the log of all changes |
 //! | `ingest_nodes` | registry of ingest nodes, and how far each has shipped |
 //! | `node_reports` | reports of nodes about themselves, and how long each has been silent |
@@ -60,6 +61,7 @@ pub mod database_clock;
 pub mod email;
 pub mod entities;
 mod error;
+mod examination;
 pub mod features;
 mod identity;
 mod ingest_nodes;
@@ -121,6 +123,7 @@ pub use entities::roles::{FlagsAccess, Model as Role};
 pub use entities::sessions::{Model as SessionRecord, SignInMethod};
 pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation, is_duplicate};
+pub use examination::Examination;
 pub use features::{FEATURES, Feature};
 pub use ingest_nodes::{
     NODE_SILENCE_MAX, NextStart, NodeStart, NodeStarts, Nodes, Published, RegisterError, Watermarks,
@@ -140,6 +143,7 @@ pub mod text {
     pub const ANY: &str = "any";
 }
 pub use cleanup::Cleanup;
+pub use migrations::SchemaVersion;
 pub use node_endpoints::NodeEndpoints;
 pub use node_reports::{LOST_AFTER, Liveness, NodeReport, NodeReports, NodeStatus, SILENT_AFTER};
 pub use page::{Page, PageRequest};

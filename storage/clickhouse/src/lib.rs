@@ -219,6 +219,15 @@ impl ClickHouse {
         self.fetch_u64("SELECT toUInt64(uptime())").await
     }
 
+    /// Asks for the server's clock, in microseconds since 1970.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn now_micros(&self) -> Result<u64, QueryError> {
+        self.fetch_u64("SELECT toUInt64(toUnixTimestamp64Micro(now64(6)))")
+            .await
+    }
+
     /// Returns true if the user has this settings profile.
     ///
     /// # Errors

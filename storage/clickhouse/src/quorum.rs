@@ -22,7 +22,9 @@ pub enum InsertQuorum {
 
 /// Reason why a text names no quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("give `auto` for more than half of the replicas, or their number, from {REPLICAS_MIN} on")]
+#[error(
+    "give `auto` for more than half of the replicas, or their number from {REPLICAS_MIN} on, such as 2"
+)]
 pub struct QuorumError;
 
 impl FromStr for InsertQuorum {

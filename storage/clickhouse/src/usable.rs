@@ -53,6 +53,19 @@ impl ClickHouse {
     /// # Errors
     /// The reason why the server cannot be used, with advice.
     pub async fn check_usable(&self, purpose: Purpose) -> Result<(), Unusable> {
+        if self.has_tables(purpose).await? {
+            return Ok(());
+        }
+        let migrated = self.migrate().await;
+        migrated.map_err(|error| self.settings.unmigrated(&error))
+    }
+
+    /// Checks that the server can be used, and changes nothing; returns false if tables are missing,
+    /// whatever else may be wrong then.
+    ///
+    /// # Errors
+    /// The reason why the server cannot be used, with advice.
+    pub async fn has_tables(&self, purpose: Purpose) -> Result<bool, Unusable> {
         let (table, column) = purpose.table();
         let table = format!("{}.{table}", quoted_name(&self.settings.database));
         let nothing = format!(
@@ -65,11 +78,8 @@ impl ClickHouse {
         })
         .await;
         let error = match asked {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) if error.schema_is_missing() => match self.migrate().await {
-                Ok(()) => return Ok(()),
-                Err(error) => return Err(self.settings.unmigrated(&error)),
-            },
+            Ok(Ok(())) => return Ok(true),
+            Ok(Err(error)) if error.schema_is_missing() => return Ok(false),
             Ok(Err(error)) => self.with_status(error).await,
             Err(_) => QueryError::without_code(format!("no answer within {ANSWER_MAX:?}")),
         };

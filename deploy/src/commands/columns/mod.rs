@@ -3,22 +3,24 @@
 
 mod suggest;
 
+use super::list_format::{ListFormat, print_object};
 use super::{quoted, table};
 use crate::config::Config;
 use crate::connect;
-use crate::numbers::count;
+use crate::numbers::{count, project};
 use crate::output;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use millrace_catalog::{Actor, Catalog, PropertyColumnRecord, PropertyColumnType, UtcTime};
 use millrace_organizations::{NewPropertyColumn, Projects, PropertyColumns};
 use millrace_rows::{ProjectId, PropertyColumn, PropertyType, shown};
+use serde_json::{Value, json};
 
 /// Subcommand of `millrace columns`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// List the properties that are columns of `events`
-    List,
+    List(ListFormat),
     /// Make a property a column of `events`, for one project or for all
     ///
     /// A running server makes the column within seconds, and fills it for past events one month
@@ -54,7 +56,7 @@ pub struct Add {
     #[arg(long, value_name = "N", value_parser = count::<i32>)]
     bytes_max: Option<i32>,
     /// Project whose events have values
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = project::<i64>)]
     project: Option<i64>,
     /// Give events of all projects values
     #[arg(long)]
@@ -103,21 +105,37 @@ impl From<Type> for PropertyColumnType {
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     connect::with_catalog(config, async |catalog| match command {
-        Command::List => list(catalog).await,
+        Command::List(format) => list(catalog, *format).await,
         Command::Add(arguments) => add(catalog, arguments).await,
         Command::Remove { name } => remove(catalog, name).await,
         Command::Suggest(arguments) => suggest::run(config, catalog, arguments).await,
     })
 }
 
-async fn list(catalog: &Catalog) -> anyhow::Result<()> {
+async fn list(catalog: &Catalog, format: ListFormat) -> anyhow::Result<()> {
     let columns = PropertyColumns::new(catalog).list_all().await?;
+    if format.is_json() {
+        let columns: Vec<Value> = columns.iter().map(object).collect();
+        print_object(&json!({ "columns": columns }));
+        return Ok(());
+    }
     table::print(
         ["NAME", "PROJECT", "PROPERTY", "TYPE", "BYTES", "SINCE"],
         columns.iter().map(row).collect(),
         "No property is a column of events.",
     );
     Ok(())
+}
+
+fn object(column: &PropertyColumnRecord) -> Value {
+    json!({
+        "name": PropertyColumn::from(column).name(),
+        "project_id": column.team_id,
+        "path": column.path.0,
+        "type": PropertyType::from(column.kind).name(),
+        "bytes_max": column.bytes_max,
+        "added_at": column.added_at.map(|at| at.to_string()),
+    })
 }
 
 fn row(column: &PropertyColumnRecord) -> [String; 6] {

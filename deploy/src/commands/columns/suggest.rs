@@ -1,10 +1,10 @@
 //! `millrace columns suggest`: properties that would pay as columns, by a sample of events and by
 //! ClickHouse's log of statements, where it keeps one.
 
-use super::{quoted, table};
+use super::{ListFormat, print_object, quoted, table};
 use crate::config::Config;
 use crate::connect;
-use crate::numbers::days;
+use crate::numbers::{days, project};
 use crate::output;
 use anyhow::bail;
 use clap::Args;
@@ -12,6 +12,7 @@ use millrace_catalog::Catalog;
 use millrace_clickhouse::{QueriedProperty, SampledProperty};
 use millrace_organizations::{Projects, PropertyColumns};
 use millrace_rows::{ProjectId, PropertyType};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Most events that are looked at.
@@ -28,11 +29,14 @@ const BYTES_MAX: u64 = 2_048;
 #[derive(Args, Clone, Debug)]
 pub struct Suggest {
     /// Project whose events are looked at; all by default
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = project::<i64>)]
     project: Option<i64>,
     /// Days whose events and statements are looked at
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = days::<u32>)]
     days: u32,
+    /// Format of the list
+    #[command(flatten)]
+    format: ListFormat,
 }
 
 /// Property that would pay as a column.
@@ -81,6 +85,11 @@ pub(super) async fn run(
     let queried = queried.map_err(|error| connect::explain(config, error))?;
     let has_log = queried.is_some();
     let found = suggestions(sampled, queried.unwrap_or_default(), &known);
+    if arguments.format.is_json() {
+        let found: Vec<Value> = found.iter().map(object).collect();
+        print_object(&json!({ "suggestions": found, "has_statement_log": has_log }));
+        return Ok(());
+    }
     table::print(
         [
             "PROPERTY",
@@ -105,6 +114,17 @@ pub(super) async fn run(
     });
     output::print("`millrace columns add PROPERTY --type TYPE` makes one a column.");
     Ok(())
+}
+
+fn object(suggestion: &Suggestion) -> Value {
+    json!({
+        "property": suggestion.key,
+        "events": suggestion.events,
+        "statements": suggestion.statements,
+        "statement_milliseconds": suggestion.millis,
+        "type": suggestion.kind.name(),
+        "bytes_max": suggestion.bytes_max,
+    })
 }
 
 fn row(suggestion: &Suggestion) -> [String; 6] {

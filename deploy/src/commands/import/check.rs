@@ -59,8 +59,9 @@ enum MaxBad {
 }
 
 fn max_bad(text: &str) -> Result<MaxBad, String> {
-    let wrong =
-        || "give a number of records, like 100, or a percentage of them, like 0.5%".to_owned();
+    let wrong = || {
+        "give a number of records, such as 100, or a percentage of them, such as 0.5%".to_owned()
+    };
     match text.strip_suffix('%') {
         Some(share) => {
             let share: f64 = share.trim().parse().map_err(|_| wrong())?;

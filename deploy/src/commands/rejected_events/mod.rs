@@ -3,15 +3,18 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `object` | events for programs |
 //! | `resend` | sends events again, and prints outcomes and the next step |
 //! | `selection` | selection of events, and what to say where it finds none |
 //! | `show` | events for people |
 
+mod object;
 mod resend;
 mod selection;
 mod show;
 
-use super::{Invocation, table};
+use super::list_format::print_object;
+use super::{Invocation, ListFormat, table};
 use crate::config::Config;
 use crate::output;
 use crate::rejected_events::time_text;
@@ -19,16 +22,33 @@ use anyhow::bail;
 use clap::Subcommand;
 use millrace_catalog::bounded_json;
 use millrace_clickhouse::RejectedEvent;
-use selection::{EventSelection, NO_EVENT, explain_none, find, print_limit_hint, sent_again};
-use serde_json::Value;
+use object::object;
+use selection::{
+    EventSelection, NO_EVENT, explain_none, find, matching, print_limit_hint, sent_again,
+};
+use serde_json::{Value, json};
 
 /// Subcommand of `millrace rejected`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// List rejected events, oldest first
-    List(EventSelection),
+    List {
+        /// Selection of events
+        #[command(flatten)]
+        selection: EventSelection,
+        /// Format of the list
+        #[command(flatten)]
+        format: ListFormat,
+    },
     /// Show rejected events with the JSON that was sent
-    Show(EventSelection),
+    Show {
+        /// Selection of events
+        #[command(flatten)]
+        selection: EventSelection,
+        /// Print a line of JSON for each event, in which `raw` is the text that was sent
+        #[arg(long)]
+        json: bool,
+    },
     /// Send rejected events again, corrected by --set; only those that were not sent again yet
     #[command(mut_arg("unsent", |arg| arg.hide(true)))]
     Resend {
@@ -51,31 +71,55 @@ pub enum Command {
 /// When ClickHouse, the catalog or the server cannot be reached, there is nothing to show, or
 /// something was not sent.
 pub fn run(config: &Config, command: &Command, invocation: &Invocation) -> anyhow::Result<()> {
-    let selection = match command {
-        Command::List(selection) | Command::Show(selection) => selection,
+    match command {
+        Command::List { selection, format } if format.is_json() => print_list(config, selection),
+        Command::List { selection, .. } => {
+            let found = find(config, selection)?;
+            if found.is_empty() {
+                output::print(&explain_none(config, selection, invocation)?);
+                return Ok(());
+            }
+            list(&found);
+            print_limit_hint(config, selection, found.len())
+        }
+        Command::Show { selection, json } => {
+            let found = find(config, selection)?;
+            if found.is_empty() {
+                let why = explain_none(config, selection, invocation)?;
+                if why != NO_EVENT {
+                    bail!(why);
+                }
+                // A program gets no line.
+                if !json {
+                    output::print(&why);
+                }
+                return Ok(());
+            }
+            show::run(config, &found, *json)?;
+            match json {
+                true => Ok(()),
+                false => print_limit_hint(config, selection, found.len()),
+            }
+        }
         Command::Resend {
             selection,
             all,
             set,
         } => {
             let selection = selection.with_unsent(!all);
-            return resend::run(config, &selection, set, *all, invocation);
+            resend::run(config, &selection, set, *all, invocation)
         }
-    };
+    }
+}
+
+/// Prints the selected events as JSON, with the number of all that match: the limit may have left
+/// some out.
+fn print_list(config: &Config, selection: &EventSelection) -> anyhow::Result<()> {
     let found = find(config, selection)?;
-    if found.is_empty() {
-        let why = explain_none(config, selection, invocation)?;
-        match command {
-            Command::Show(_) if why != NO_EVENT => bail!(why),
-            _ => output::print(&why),
-        }
-        return Ok(());
-    }
-    match command {
-        Command::Show(_) => show::run(config, &found)?,
-        _ => list(&found),
-    }
-    print_limit_hint(config, selection, found.len())
+    let matching = matching(config, selection)?;
+    let events: Vec<Value> = found.iter().map(object).collect();
+    print_object(&json!({ "events": events, "matching": matching }));
+    Ok(())
 }
 
 fn list(events: &[RejectedEvent]) {

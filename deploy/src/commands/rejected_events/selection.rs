@@ -80,6 +80,14 @@ pub(super) fn find(
     })
 }
 
+/// Counts all events that match, beyond the limit, too.
+///
+/// # Errors
+/// When ClickHouse cannot be queried.
+pub(super) fn matching(config: &Config, selection: &EventSelection) -> anyhow::Result<u64> {
+    events_in(config, &selection.filter())
+}
+
 fn events_in(config: &Config, filter: &RejectedFilter) -> anyhow::Result<u64> {
     ask(config, async |clickhouse| {
         clickhouse.rejected_count(filter).await
@@ -179,7 +187,7 @@ pub(super) fn print_limit_hint(
     if found == 0 || (found as u64) < u64::from(selection.rows_max) {
         return Ok(());
     }
-    let all = events_in(config, &selection.filter())?;
+    let all = matching(config, selection)?;
     if all > found as u64 {
         output::print(&format!(
             "These are the newest of {}; --limit {all} shows all.",

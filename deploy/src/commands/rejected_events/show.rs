@@ -1,5 +1,6 @@
 //! `millrace rejected show`: prints events with the JSON that was sent.
 
+use super::object::object;
 use super::selection::{ask, sent_again};
 use crate::config::Config;
 use crate::output;
@@ -10,11 +11,11 @@ use millrace_rows::{shown, shown_json};
 use serde::de::IgnoredAny;
 use std::borrow::Cow;
 
-/// Prints events with their JSON.
+/// Prints events with their JSON, for people or as lines of JSON.
 ///
 /// # Errors
 /// When ClickHouse cannot be queried.
-pub(super) fn run(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<()> {
+pub(super) fn run(config: &Config, events: &[RejectedEvent], json: bool) -> anyhow::Result<()> {
     let events: Vec<_> = events.iter().collect();
     for piece in events.chunks(PIECE_EVENTS_MAX) {
         let groups = ask(config, async |clickhouse| {
@@ -25,9 +26,12 @@ pub(super) fn run(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<(
                 clickhouse.rejected_raws(&group.events, RAW_BYTES_MAX).await
             })?;
             for (event, raw) in group.events.iter().zip(&raws) {
-                print(event, raw);
+                match json {
+                    true => print_line(event, raw),
+                    false => print(event, raw),
+                }
             }
-            if group.bytes > RAW_BYTES_MAX {
+            if !json && group.bytes > RAW_BYTES_MAX {
                 output::print(&format!(
                     "These are the first {} MiB of its {} bytes.\n",
                     RAW_BYTES_MAX >> 20,
@@ -37,6 +41,15 @@ pub(super) fn run(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<(
         }
     }
     Ok(())
+}
+
+/// Prints a line of JSON. A text that was cut off has as many bytes as are read of a group.
+fn print_line(event: &RejectedEvent, raw: &str) {
+    let mut line = object(event);
+    if let Some(fields) = line.as_object_mut() {
+        fields.insert("raw".to_owned(), raw.into());
+    }
+    output::print_json(&line.to_string());
 }
 
 fn print(event: &RejectedEvent, raw: &str) {

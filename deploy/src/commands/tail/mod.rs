@@ -10,9 +10,11 @@ mod server_sent;
 mod show;
 mod stream;
 
+use crate::colors;
 use crate::config::Config;
 use crate::connect;
 use crate::credentials::Credentials;
+use crate::numbers::project;
 use crate::own_client;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -31,7 +33,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Args, Clone, Debug)]
 pub struct Tail {
     /// Project whose events are shown; by default the first one of your first organization
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = project::<i64>)]
     project: Option<i64>,
     /// Only events of this name
     #[arg(long, value_name = "NAME")]
@@ -83,7 +85,7 @@ enum FateFilter {
 /// Use of colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ColorChoice {
-    /// On terminals
+    /// On terminals, unless NO_COLOR or CLICOLOR says otherwise
     Auto,
     /// Always
     Always,
@@ -107,7 +109,7 @@ impl FateFilter {
 /// When the API refuses the stream, or cannot be reached at first.
 pub fn run(config: &Config, tail: &Tail) -> anyhow::Result<()> {
     let has_colors = match tail.color {
-        ColorChoice::Auto => std::io::stdout().is_terminal(),
+        ColorChoice::Auto => colors::are_wanted(std::io::stdout().is_terminal()),
         ColorChoice::Always => true,
         ColorChoice::Never => false,
     };

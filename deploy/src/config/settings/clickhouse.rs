@@ -1,11 +1,11 @@
 //! Settings of ClickHouse: the embedded engine, or an existing server.
 
-use super::values::{listen_address, size};
+use super::listen::{ListenAddress, listen_address};
+use super::values::size;
 use crate::numbers::port;
 use bytesize::ByteSize;
 use clap::Args;
 use millrace_clickhouse::{InsertQuorum, Replication};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Settings of ClickHouse.
@@ -20,7 +20,7 @@ pub struct ClickHouseSettings {
         default_value = "127.0.0.1:8123",
         value_name = "ADDR"
     )]
-    pub clickhouse_addr: SocketAddr,
+    pub clickhouse_addr: ListenAddress,
     /// Port of the embedded ClickHouse's native protocol, on the host of `clickhouse_addr`; none by
     /// default
     ///

@@ -1,10 +1,10 @@
 //! Settings of ingestion: the log, workers, proxies, shutdown.
 
-use super::values::{listen_address, size};
+use super::listen::{ListenAddress, listen_address};
+use super::values::size;
 use crate::numbers::{count, seconds};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Settings of ingestion.
@@ -65,7 +65,7 @@ pub struct IngestSettings {
         value_parser = listen_address,
         value_name = "ADDR"
     )]
-    pub node_addr: Option<SocketAddr>,
+    pub node_addr: Option<ListenAddress>,
     /// URL by which those processes reach `node_addr`; by default http://<node_addr>
     #[arg(long, global = true, env = "MILLRACE_NODE_URL", value_name = "URL")]
     pub node_url: Option<String>,

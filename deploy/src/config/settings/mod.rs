@@ -4,6 +4,7 @@ mod admin;
 mod clickhouse;
 mod exports;
 mod ingest;
+mod listen;
 mod logging;
 mod persons;
 mod tls;
@@ -19,10 +20,9 @@ pub use traces::TraceSettings;
 use admin::AdminSettings;
 use clap::Args;
 use exports::ExportSettings;
+use listen::{ListenAddress, listen_address};
 use persons::PersonLimits;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use values::listen_address;
 
 /// All settings. Every flag is also a key of the file (with `_` for `-`) and a variable.
 #[derive(Args, Clone, Debug)]
@@ -50,7 +50,7 @@ pub struct Settings {
         default_value = "127.0.0.1:8000",
         value_name = "ADDR"
     )]
-    pub ingest_addr: SocketAddr,
+    pub ingest_addr: ListenAddress,
     /// Listen address of the organization API
     #[arg(
         long,
@@ -60,7 +60,7 @@ pub struct Settings {
         default_value = "127.0.0.1:8010",
         value_name = "ADDR"
     )]
-    pub admin_addr: SocketAddr,
+    pub admin_addr: ListenAddress,
     /// Listen address of health checks and metrics
     ///
     /// `/_health/live`, `/_health/ready` (with `?verbose` for every part and what is wrong with it)
@@ -73,7 +73,7 @@ pub struct Settings {
         default_value = "127.0.0.1:8011",
         value_name = "ADDR"
     )]
-    pub health_addr: SocketAddr,
+    pub health_addr: ListenAddress,
     /// TLS of the listeners
     #[command(flatten)]
     pub tls: TlsSettings,

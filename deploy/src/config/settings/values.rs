@@ -2,7 +2,6 @@
 //! written, and nothing is misread.
 
 use bytesize::ByteSize;
-use std::net::SocketAddr;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
@@ -10,20 +9,6 @@ use tracing_subscriber::EnvFilter;
 const CRATES: &str = include_str!(concat!(env!("OUT_DIR"), "/crates.txt"));
 /// Crates of earlier versions, which settings may still name.
 const FORMER_CRATES: [&str; 1] = ["sea_orm_migration"];
-
-/// Parses an address to listen on.
-pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
-    let port = text.strip_prefix("localhost").unwrap_or(text);
-    let port = port.strip_prefix(':').unwrap_or(port);
-    let port = port.parse().unwrap_or(8000_u16);
-    Err(format!(
-        "give an address with a port, such as 127.0.0.1:{port} for this machine only, or \
-         0.0.0.0:{port} for all that reach it"
-    ))
-}
 
 /// Parses a number of bytes.
 pub(super) fn size(text: &str) -> Result<ByteSize, String> {
@@ -56,7 +41,7 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
     let wrong = |what: String| {
         format!(
             "{what}; give off, error, warn, info, debug or trace, and behind it parts of the program that \
-             have another level, as in info,millrace_pipeline=debug"
+             have another level, such as info,millrace_pipeline=debug"
         )
     };
     if directives.is_empty() {
@@ -161,17 +146,5 @@ mod tests {
         ] {
             assert_eq!(ratio(text).ok(), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn a_listen_address_needs_a_port_and_no_name() {
-        for right in ["127.0.0.1:8000", "0.0.0.0:1", "[::1]:8000"] {
-            listen_address(right).unwrap();
-        }
-        for wrong in ["localhost:9000", ":9000", "9000"] {
-            let told = listen_address(wrong).unwrap_err();
-            assert!(told.contains("127.0.0.1:9000"), "{wrong}: {told}");
-        }
-        listen_address("here").unwrap_err();
     }
 }

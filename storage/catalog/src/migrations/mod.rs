@@ -58,7 +58,7 @@ const RECORD_SQUASH: &str = "\
     DELETE FROM seaql_migrations WHERE version <> 'c0001_schema'";
 
 /// Migrations of a new catalog.
-static MIGRATIONS: [&dyn Migrate; 8] = [
+static MIGRATIONS: [&dyn Migrate; 9] = [
     &c0001_schema::Migration,
     &m0051_clickhouse_users::Migration,
     &m0052_catalog_ids::Migration,
@@ -69,6 +69,17 @@ static MIGRATIONS: [&dyn Migrate; 8] = [
     &m0057_sessions::Migration,
     &m0059_fleet::Migration,
 ];
+
+/// Version of a catalog's schema, as this program sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaVersion {
+    /// There are no tables of ours yet.
+    None,
+    /// The schema is of an earlier version, and the next start brings it up to date.
+    Earlier,
+    /// The schema is of this version.
+    Current,
+}
 
 /// State of a catalog's schema.
 enum SchemaState {
@@ -131,6 +142,24 @@ async fn state<C: ConnectionTrait>(
             missing,
         }),
     }
+}
+
+/// Reads the version of a catalog's schema, and changes nothing.
+///
+/// # Errors
+///
+/// Any database error, [`CatalogError::NewerSchema`], [`CatalogError::OlderSchema`].
+pub(crate) async fn schema_version(
+    db: &DatabaseConnection,
+    location: &CatalogLocation,
+) -> Result<SchemaVersion, CatalogError> {
+    if !is_made(db, location).await? {
+        return Ok(SchemaVersion::None);
+    }
+    Ok(match state(db, location).await? {
+        SchemaState::Current => SchemaVersion::Current,
+        SchemaState::Pending | SchemaState::BeforeSquash => SchemaVersion::Earlier,
+    })
 }
 
 /// Returns true if any migration of ours was applied: in a foreign database none was.
