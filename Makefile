@@ -6,6 +6,10 @@ SHELL := /bin/bash
 
 ENGINE := deploy/embedded/node_modules/.installed
 BROWSER := ingest/browser/bundle/manifest.tsv
+CONSOLE := admin/console/bundle/manifest.tsv
+CONSOLE_PACKAGES := admin/console/node_modules/.installed
+CONSOLE_SOURCES := $(shell find admin/console/src admin/console/public admin/console/scripts -type f) \
+	admin/console/index.html admin/console/vite.config.ts admin/console/svelte.config.js
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 AUDIT_VERSION := 0.22.2
@@ -32,23 +36,33 @@ MAX_LEN ?= $(or $(MAX_LEN_$(TARGET)),2048)
 ## Use
 
 .PHONY: run
-run: $(ENGINE) $(BROWSER) ## Build and start everything on this machine
+run: $(ENGINE) $(BROWSER) $(CONSOLE) ## Build and start everything on this machine
 	cargo run --release -- serve
 
 .PHONY: build
-build: $(BROWSER) ## Build the release binaries: millrace and millrace-load in target/release
+build: $(BROWSER) $(CONSOLE) ## Build the release binaries: millrace and millrace-load in target/release
 	cargo build --release -p millrace -p millrace-load
 
 .PHONY: dist
-dist: $(BROWSER) ## Build what is shipped, stripped and linked as one: target/dist/millrace
+dist: $(BROWSER) $(CONSOLE) ## Build what is shipped, stripped and linked as one: target/dist/millrace
 	cargo build --profile dist
 	strip "$${CARGO_TARGET_DIR:-target}/dist/millrace"
+
+.PHONY: console
+console: $(CONSOLE) ## Build the console's pages, which the program then holds
 
 ## Test
 
 .PHONY: test
-test: $(ENGINE) $(BROWSER) test-setup ## Set up what tests need and run every test
+test: $(ENGINE) $(BROWSER) $(CONSOLE) test-setup ## Set up what tests need and run every test
+	npm run --prefix admin/console --silent test
 	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --all-features --no-fail-fast --tests
+
+.PHONY: screenshots
+screenshots: $(ENGINE) $(CONSOLE) ## Take a picture of every screen of the console into admin/console/screenshots
+	cargo build --release -p millrace
+	target="$${CARGO_TARGET_DIR:-target}" && \
+		node admin/console/tests/browser/demo.mjs "$$(realpath "$$target/release/millrace")"
 
 .PHONY: test-setup
 test-setup: $(ENGINE) $(BROWSER) ## Install what tests need beside Rust: PostgreSQL, Chromium, Python and Node clients
@@ -162,7 +176,8 @@ fuzz: ## Fuzz one target on nightly, guided by coverage: TARGET=parse RUNS=10000
 		-- -runs=$(RUNS) -max_len=$(MAX_LEN) -print_final_stats=1
 
 .PHONY: check
-check: ## Format, lints, dependency rules, advisories
+check: $(CONSOLE_PACKAGES) ## Format, lints, dependency rules, advisories
+	npm run --prefix admin/console --silent check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	@cargo deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || \
@@ -212,7 +227,8 @@ bench-check: ## Count instructions of the hot path and compare; UPDATE=1 writes 
 .PHONY: clean
 clean: ## Remove what was built; data stays
 	cargo clean
-	rm -rf deploy/embedded/node_modules ingest/browser/node_modules ingest/browser/bundle/* .test-env
+	rm -rf deploy/embedded/node_modules ingest/browser/node_modules ingest/browser/bundle/* \
+		admin/console/node_modules admin/console/bundle/* admin/console/dist .test-env
 
 .PHONY: help
 help:
@@ -227,3 +243,11 @@ $(BROWSER): ingest/browser/package-lock.json ingest/browser/pack.mjs
 	@echo "Fetching posthog-js for pages (10 MB), once"
 	npm ci --prefix ingest/browser --no-audit --no-fund --silent
 	node ingest/browser/pack.mjs
+
+$(CONSOLE_PACKAGES): admin/console/package-lock.json
+	@echo "Fetching what the console is built with (100 MB), once"
+	npm ci --prefix admin/console --no-audit --no-fund --silent
+	@touch $@
+
+$(CONSOLE): $(CONSOLE_PACKAGES) $(CONSOLE_SOURCES)
+	npm run --prefix admin/console --silent build

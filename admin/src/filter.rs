@@ -4,6 +4,7 @@
 //! through authorization, limits and versions.
 
 use crate::app::{App, TableError};
+use crate::console;
 use crate::docs_assets;
 use crate::front_page;
 use crate::middleware::{self, RequestHead};
@@ -29,6 +30,7 @@ pub fn routes(
     impl Filter<Extract = (impl Reply + use<>,), Error = Infallible> + Clone + use<>,
     TableError,
 > {
+    let ingest_url = services.ingest_url.clone();
     let app = Arc::new(App::new(services)?);
     let filter = head()
         .and(warp::body::stream())
@@ -39,8 +41,9 @@ pub fn routes(
         .recover(no_rejection)
         .unify();
     let pages = signup_page::route().or(sign_in_page::route()).unify();
-    let pages = pages.or(front_page::route()).unify();
+    let pages = pages.or(front_page::route(ingest_url.clone())).unify();
     let pages = pages.or(docs_assets::route()).unify();
+    let pages = pages.or(console::route(ingest_url)).unify();
     Ok(pages.or(filter).unify())
 }
 

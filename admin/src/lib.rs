@@ -26,7 +26,8 @@
 //! | [`rejected_events`], [`project_stats`] | rejected events of projects; numbers of events |
 //! | [`proxy_check`] | checks of the domains of managed reverse proxies |
 //! | `stopping` | the server's stop, and clients that stall in a request meanwhile |
-//! | `front_page`, `docs_assets` | `/`, and the files of the document's page; no operations either |
+//! | `console`, `front_page`, `docs_assets` | the console; `/api/`, and the files of the document's page; no operations either |
+//! | `ingest_url` | address that clients send events to |
 //! | `signup_page`, `sign_in_page` | pages behind links; no operations, so not in the document |
 //! | `static_page` | a page of the program, with the headers that keep it safe |
 //! | `sign_in_mails` | limits on mails with sign-in links |
@@ -47,6 +48,7 @@ mod authorization;
 pub mod certificates;
 mod change;
 mod connections;
+mod console;
 mod context;
 mod control_characters;
 pub mod dns;
@@ -56,6 +58,7 @@ mod error;
 mod export_notices;
 mod filter;
 mod front_page;
+mod ingest_url;
 mod key_cache;
 mod level_number;
 mod live_slots;
@@ -90,6 +93,7 @@ mod stream_grant;
 pub use app::TableError;
 pub use export_notices::ExportNotices;
 pub use filter::routes;
+pub use ingest_url::IngestUrl;
 pub use key_cache::KeyCache;
 pub use server::{STOP_TIME_MAX, serve};
 pub use services::{ApiConfig, Services};

@@ -1,6 +1,7 @@
 //! Configuration of the API, and the collaborators of its handlers.
 
 use crate::dns::Dns;
+use crate::ingest_url::IngestUrl;
 use crate::key_cache::KeyCache;
 use crate::live_slots::LiveSlots;
 use crate::live_source::LiveSource;
@@ -110,6 +111,8 @@ pub struct Services {
     pub project_stats: Option<Arc<dyn ProjectStats>>,
     /// Slots of queries in ClickHouse.
     pub(crate) query_slots: QuerySlots,
+    /// Address that clients send events to.
+    pub ingest_url: IngestUrl,
     /// Source of live streams; `None`: there are none.
     pub live: Option<Arc<dyn LiveSource>>,
     /// Slots of these streams.
@@ -139,6 +142,7 @@ impl Services {
             rejected_events: None,
             project_stats: None,
             query_slots: QuerySlots::default(),
+            ingest_url: IngestUrl::default(),
             live: None,
             live_slots: LiveSlots::default(),
             sign_in_mails: SignInMails::default(),

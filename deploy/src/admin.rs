@@ -18,7 +18,7 @@ use anyhow::{Context, anyhow};
 use millrace_admin::dns::Dns;
 use millrace_admin::mail::Outbox;
 use millrace_admin::plugin_catalogue::PluginCatalogue;
-use millrace_admin::{ApiConfig, KeyCache, Services};
+use millrace_admin::{ApiConfig, IngestUrl, KeyCache, Services};
 use millrace_catalog::Catalog;
 use millrace_exports::SecretKey;
 use millrace_ingest::Readiness;
@@ -61,6 +61,8 @@ pub struct IngestEnds {
     pub keys: Keys,
     /// Live stream.
     pub live: LiveFeed,
+    /// Address of ingestion, once it accepts events.
+    pub url: IngestUrl,
 }
 
 /// State for health checks that the API's thread writes.
@@ -187,8 +189,15 @@ fn serve(
         };
         let mut services = services(config, catalog.clone(), secret_key);
         services.tls = tls;
-        let (keys, feed) = ingest.map(|ends| (ends.keys, ends.live)).unzip();
-        services.key_cache = keys.map(key_cache).unwrap_or_default();
+        let mut feed = None;
+        if let Some(ends) = ingest {
+            services.key_cache = key_cache(ends.keys);
+            services.ingest_url = ends.url;
+            feed = Some(ends.live);
+        }
+        if let Some(url) = &config.public_url {
+            services.ingest_url.set(url);
+        }
         services.live = Some(Arc::new(LiveNodes::new(config, catalog.clone(), feed)));
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };

@@ -162,8 +162,10 @@ impl fmt::Display for Banner<'_> {
         let c = self.credentials;
         writeln!(f, "\nMillrace {} is running.\n", env!("CARGO_PKG_VERSION"))?;
         let personal = self.personal_key();
+        let has_api = !c.admin_url.is_empty();
         // First the page that leads to everything else.
         let lines = [
+            ("Console", format!("{}/", c.admin_url), has_api),
             (
                 "Admin API",
                 format!("{}/api/docs/", c.admin_url),
@@ -187,7 +189,7 @@ impl fmt::Display for Banner<'_> {
                 ),
                 self.sign_in_link.is_some(),
             ),
-            ("Personal key", personal, !c.admin_url.is_empty()),
+            ("Personal key", personal, has_api),
             (
                 "ClickHouse",
                 format!(
@@ -314,7 +316,8 @@ mod tests {
             let text = banner.to_string();
             let mut lines = text.lines().map(str::trim);
             let first = lines.find(|line| line.contains("http://"));
-            assert!(first.is_some_and(|line| line.starts_with("Admin API")));
+            assert!(first.is_some_and(|line| line.starts_with("Console")));
+            assert_eq!(line_of(&banner, "Console"), "http://127.0.0.1:8010/");
             let link = "http://127.0.0.1:8010/sign-in#t (works once, for 15 minutes)";
             assert_eq!(line_of(&banner, "Sign in"), link);
         }

@@ -11,7 +11,8 @@ on_both!(
     the_page_shows_every_operation,
     every_link_of_the_page_leads_somewhere,
     style_script_page_and_document_are_compressed,
-    the_front_pages_lead_to_the_document,
+    the_front_page_leads_to_the_document,
+    the_console_is_at_the_addresses_of_its_screens,
 );
 
 const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
@@ -214,14 +215,9 @@ async fn style_script_page_and_document_are_compressed() {
     assert_eq!(unknown.error(), (404, "not_found", None));
 }
 
-async fn the_front_pages_lead_to_the_document() {
+async fn the_front_page_leads_to_the_document() {
     let fixture = Fixture::new().await;
-    for (method, path) in [
-        ("GET", "/"),
-        ("HEAD", "/"),
-        ("GET", "/api/"),
-        ("GET", "/api"),
-    ] {
+    for (method, path) in [("GET", "/api/"), ("HEAD", "/api/"), ("GET", "/api")] {
         for (accepted, status, location) in [
             ("text/html,*/*;q=0.8", 302, "/api/docs/"),
             ("application/json", 200, ""),
@@ -235,12 +231,35 @@ async fn the_front_pages_lead_to_the_document() {
             assert!(!answer.header("x-request-id").is_empty(), "{case}");
         }
     }
-    let links = fixture.send("GET", "/", None).await.body;
-    for name in ["docs", "schema"] {
+    let answer = fixture.send("GET", "/api/", None).await;
+    assert_eq!(answer.status, 200);
+    for name in ["docs", "schema", "console"] {
         let there = fixture
-            .send("GET", links[name].as_str().unwrap(), None)
+            .send("GET", answer.body[name].as_str().unwrap(), None)
             .await;
         assert_eq!(there.status, 200, "{name}");
     }
-    assert_eq!(fixture.send("POST", "/", None).await.status, 404);
+    assert_eq!(answer.body["ingest_url"], Value::Null);
+    assert_eq!(fixture.send("POST", "/api/", None).await.status, 404);
+}
+
+/// Built or not, there is a page at the addresses of the console, and nothing inline is allowed.
+async fn the_console_is_at_the_addresses_of_its_screens() {
+    let fixture = Fixture::new().await;
+    for path in ["/", "/key", "/projects/1/live", "/operator"] {
+        let answer = fixture.send("GET", path, None).await;
+        assert_eq!(answer.status, 200, "{path}");
+        let policy = answer.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'"), "{path}: {policy}");
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        assert!(!answer.header("x-request-id").is_empty());
+    }
+    for (method, path) in [
+        ("POST", "/"),
+        ("GET", "/assets/none.js"),
+        ("GET", "/index.html"),
+    ] {
+        let answer = fixture.send(method, path, None).await;
+        assert_eq!(answer.status, 404, "{method} {path}");
+    }
 }

@@ -21,6 +21,7 @@ use crate::{
     key_fingerprint, output, plain_listeners, preflight, sign_in_link,
 };
 use anyhow::Context;
+use millrace_admin::IngestUrl;
 use millrace_catalog::{Actor, Catalog};
 use millrace_embedded::Supervisor;
 use millrace_ingest::keys::Keys;
@@ -122,6 +123,8 @@ struct Startup<'a> {
     keys: Keys,
     /// Feed of the live stream, if ingestion runs here.
     live_feed: Option<LiveFeed>,
+    /// Address of ingestion, for the API.
+    ingest_url: IngestUrl,
     /// Ends of the live stream, until ingestion has them.
     live_ends: Option<(LiveTap, LiveHub)>,
     admin: Option<Admin>,
@@ -162,6 +165,7 @@ impl<'a> Startup<'a> {
             health,
             keys,
             live_feed: parts.ingest.then_some(feed),
+            ingest_url: IngestUrl::default(),
             live_ends: Some((tap, hub)),
             admin: None,
             ingest: None,
@@ -179,6 +183,7 @@ impl<'a> Startup<'a> {
         let ends = self.live_feed.clone().map(|live| IngestEnds {
             keys: self.keys.clone(),
             live,
+            url: self.ingest_url.clone(),
         });
         let admin = Admin::start(config, ends, self.tls.clone(), self.readiness.clone())
             .with_context(|| preflight::cannot_listen(config.admin_addr, "--admin-addr"))?;
@@ -216,6 +221,7 @@ impl<'a> Startup<'a> {
         let credentials = &mut self.opened.credentials;
         let own_url = || config.listener_url(accepting.addr());
         credentials.ingest_url = config.public_url.clone().unwrap_or_else(own_url);
+        self.ingest_url.set(&credentials.ingest_url);
         {
             let mut starting = pin!(engine::start(config, &mut *credentials));
             let started = tokio::select! {

@@ -28,6 +28,7 @@ mod clients;
 mod clock;
 mod cluster;
 mod commands;
+mod console;
 mod crash;
 mod dashboards;
 mod data_folder_copies;
