@@ -418,6 +418,7 @@ fn the_top_level_holds_what_a_newcomer_expects() {
         "Makefile",
         "PROMISES.md",
         "README.md",
+        "SECURITY.md",
         "admin",
         "benches",
         "clippy.toml",
