@@ -77,6 +77,25 @@ const colours = HighlightStyle.define([
   { tag: [tags.lineComment, tags.blockComment], color: 'var(--ink-faint)', fontStyle: 'italic' },
 ])
 
+/**
+ * Replaces a selection by what is typed, before the browser does: it would keep the selection's colours
+ * by an inline style, which the policy forbids. Texts of input methods cannot be taken over.
+ */
+const replaceSelection = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { state } = view
+    const { main } = state.selection
+    const text = event.inputType === 'insertText' ? event.data : null
+    if (text === null || main.empty || view.composing) return false
+    const insert = () =>
+      state.update(state.replaceSelection(text), { userEvent: 'input.type', scrollIntoView: true })
+    const handlers = state.facet(EditorView.inputHandler)
+    const isHandled = handlers.some((handle) => handle(view, main.from, main.to, text, insert))
+    if (!isHandled) view.dispatch(insert())
+    return true
+  },
+})
+
 /** Makes an editor in an element. */
 export function makeEditor(element: HTMLElement, options: EditorOptions): Editor {
   const root = element.shadowRoot ?? element.attachShadow({ mode: 'open' })
@@ -106,6 +125,7 @@ export function makeEditor(element: HTMLElement, options: EditorOptions): Editor
         autocompletion(),
         highlightActiveLine(),
         EditorView.lineWrapping,
+        replaceSelection,
         EditorView.contentAttributes.of({ 'aria-label': 'Query' }),
         placeholder('SELECT event, count() FROM events GROUP BY event'),
         language.of(speaks({})),
