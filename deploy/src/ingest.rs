@@ -84,12 +84,11 @@ impl AcceptingIngest {
         let early = StartupListener::start(config.ingest_addr, config.workers)
             .map_err(|error| anyhow!("{error}, or give another address with --ingest-addr"))?;
         let begun = ingest_logs::require(readiness);
-        let opened = tokio::select! {
+        let (pipeline, running) = tokio::select! {
             opened = ingest_logs::open(config) => opened?,
             // Reading is cut off as by a crash, which does no harm.
             () = stop.received() => return Ok(None),
         };
-        let (pipeline, running) = opened;
         capacity::watch(config, pipeline.clone());
         let key_watcher = tokio::spawn(keys.clone().watch_changes());
         let known = keys.clone();

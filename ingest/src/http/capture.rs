@@ -44,13 +44,12 @@ pub async fn capture(
         Protocol::V0 => None,
         Protocol::V1 { key, .. } => Some(key),
     };
-    let payload = payload::read(request, &query, lane, key, body).await?;
     let Payload {
         json,
         mut share,
         permit,
         offload,
-    } = payload;
+    } = payload::read(request, &query, lane, key, body).await?;
     // Rows of the offload pool get their time when they are complete, so that the watermark need
     // not wait for them.
     let epoch = offload.is_none().then(|| request.epoch_guard());
@@ -94,9 +93,7 @@ pub async fn capture(
         store(request, epoch, slot, parsed, unnoted, observation, plain).await?;
     } else {
         recycle(request.core, parsed.batch);
-        if let Some(observation) = observation {
-            observation.refused();
-        }
+        observation.into_iter().for_each(|it| it.refused());
     }
     drop((share, permit));
     Ok(response.into_http())
